@@ -7,24 +7,26 @@ import (
 	"time"
 )
 
-// ages knows how old changes are by the time that has passed, while a store was open, since they were made or heard of, and not by what a clock
-// showed then: a clock that jumps makes nothing older, and neither does the time that a store was closed.
+// ages measures the age of changes by the time that has passed, while a store was open, since they were made or heard
+// of. It does not compare readings of a clock: neither a clock that jumps nor the time while the store was closed ages
+// a change.
 //
-// Invariant: no change was made after the mark that is the first at its revision or after it. A store that is opened has the marks that one before it noted, as long ago
-// as they were then, since no time has passed for history in between; and one for all that was there when it was opened. So what is
-// noted stays true however long ago that was, whoever wrote since, and whether the store was closed or killed: changes become older than they count as, never younger.
+// Invariant: no change was made after the first mark at or above its revision. A store that is opened restores the
+// marks that a previous one noted, with the ages of that time, since closed time does not age history; and it adds a
+// mark for all changes that exist when it is opened. So a note stays true however old it is, whichever server wrote
+// since, and whether the store was closed or killed: changes become older than they count as, never younger.
 type ages struct {
 	mu    sync.Mutex
 	marks []ageMark
 }
 
-// ageMark says that a revision, and with it all before, was there at a time.
+// ageMark says that a revision, and every revision before it, existed at a time.
 type ageMark struct {
 	revision int64
 	at       time.Time
 }
 
-// restore begins with what was noted. A note that cannot be read says nothing.
+// restore begins with noted marks. A note that cannot be parsed is ignored.
 func (a *ages) restore(noted string, revision int64, opened time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -34,7 +36,7 @@ func (a *ages) restore(noted string, revision int64, opened time.Time) {
 	}
 }
 
-// parseMarks reads what ages.noted has written, nothing unless all of it is in order.
+// parseMarks parses the text of ages.noted; it returns nil unless the whole text is valid.
 func parseMarks(noted string, revision int64, opened time.Time) (marks []ageMark) {
 	var pairs [][2]int64
 	if noted == "" || json.Unmarshal([]byte(noted), &pairs) != nil {
@@ -50,10 +52,10 @@ func parseMarks(noted string, revision int64, opened time.Time) (marks []ageMark
 	return marks
 }
 
-// jumped is by how much the clock has been set forward since the store was opened, and the time that the machine slept. The object history, which
-// outlives the process, goes by the clock; what that skipped makes nothing of it old.
+// jumped returns how far the clock was set forward since the store was opened, plus the time that the machine slept.
+// The object history, which outlives the process, is aged by the clock; skipped time is to age none of it.
 func (s *Store) jumped() time.Duration {
-	shown := s.clock.Now().Round(0).Sub(s.opened.Round(0)) // by what the clock shows
+	shown := s.clock.Now().Round(0).Sub(s.opened.Round(0)) // by the wall clock
 	jump := shown - s.clock.Since(s.opened)
 	if jump > clockWrong {
 		return 0
@@ -61,11 +63,11 @@ func (s *Store) jumped() time.Duration {
 	return max(0, jump)
 }
 
-// clockWrong is from what jump on a clock counts as one that was wrong when the store was opened, as of a machine that has none of its own, and is
-// right now.
+// clockWrong is the jump from which the clock counts as wrong at the time when the store was opened, and as right now:
+// for example on a machine without a clock of its own.
 const clockWrong = 5 * 365 * 24 * time.Hour
 
-// noted is what restore takes, of the marks after the floor; empty: there are none.
+// noted returns the marks after the floor in the form that restore reads; empty: there are none.
 func (a *ages) noted(floor int64, now time.Time) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -82,8 +84,8 @@ func (a *ages) noted(floor int64, now time.Time) (string, error) {
 	return string(text), err
 }
 
-// note takes up that the store has come to a revision. Changes that are made within spacing of each other count as made with
-// the last of them. What is at the floor or below is forgotten.
+// note records that the store has come to a revision. Changes within spacing of each other count as made with the last
+// of them. Marks at or below the floor are dropped.
 func (a *ages) note(revision, floor int64, now time.Time, spacing time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -99,7 +101,7 @@ func (a *ages) note(revision, floor int64, now time.Time, spacing time.Duration)
 	a.marks = append(a.marks, ageMark{revision, now})
 }
 
-// of returns when a change was there for certain; now, when that was not noted.
+// of returns a time at which the change certainly existed; now, if no mark covers it.
 func (a *ages) of(revision int64, now time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -110,18 +112,18 @@ func (a *ages) of(revision int64, now time.Time) time.Time {
 	return a.marks[i].at
 }
 
-// noteAge takes up that the store has come to a revision. Called with applying.
+// noteAge records that the store has come to a revision. Called with applying.
 func (j *janitor) noteAge(revision int64, now time.Time) {
 	j.ages.note(revision, j.store.floor.Load(), now, j.store.options.HistoryAge/64)
 }
 
-// noteEvery is how often the ages are noted while there is history: a server that is killed has lost so much of them, and one that never lives for
-// so long prunes by size alone.
+// noteEvery is how often the ages are stored while there is history: a killed server loses that much of them, and a
+// server that never lives for so long prunes by size only.
 func (j *janitor) noteEvery() time.Duration {
 	return max(min(time.Minute, j.store.options.HistoryAge/4), j.store.options.HistoryAge/64)
 }
 
-// note writes the ages down, and returns when to do it again: never, where there is no history.
+// note stores the ages, and returns when to do it again: never, if there is no history.
 func (j *janitor) note() (again time.Time, err error) {
 	var history bool
 	_, err = j.task(func() (err error) {
@@ -135,7 +137,8 @@ func (j *janitor) note() (again time.Time, err error) {
 	return j.store.clock.Now().Add(j.noteEvery()), nil
 }
 
-// noteAges is a step of it. It runs on the goroutine of the committer, or when that has ended. history: there is some.
+// noteAges is the step of note that runs on the committer's goroutine, or after that has ended. history reports whether
+// there is any.
 func (j *janitor) noteAges() (history bool, err error) {
 	text, err := j.ages.noted(j.store.floor.Load(), j.store.clock.Now())
 	if err != nil || text == "" {

@@ -20,11 +20,11 @@ const agentMax = 1024
 // truncated ends a User-Agent that was longer, in the words of kube-apiserver's audit.
 const truncated = "...TRUNCATED"
 
-// expiry is the author of what the janitor deletes.
+// expiry is the author of the janitor's deletions.
 var expiry = encodeAuthor(resources.Expiry)
 
-// encodeAuthor is the column changes.author. It is text whatever a client sends: json replaces what is not UTF-8, and escapes
-// what a database would refuse.
+// encodeAuthor returns the value of the column changes.author. It is valid text whatever a client sends: json replaces
+// bytes that are not UTF-8, and escapes characters that a database would refuse.
 func encodeAuthor(a resources.Author) sql.NullString {
 	if a == (resources.Author{}) {
 		return sql.NullString{}
@@ -41,7 +41,7 @@ func encodeAuthor(a resources.Author) sql.NullString {
 		return sql.NullString{String: text(b), Valid: true}
 	}
 	b, err := json.Marshal(a)
-	return sql.NullString{String: text(b), Valid: err == nil} // strings alone: it does not fail
+	return sql.NullString{String: text(b), Valid: err == nil} // it has only strings, so Marshal does not fail
 }
 
 func decodeAuthor(text sql.NullString) (a resources.Author, err error) {
@@ -54,30 +54,31 @@ func decodeAuthor(text sql.NullString) (a resources.Author, err error) {
 	return a, nil
 }
 
-// Change is a row of the log without the objects in it.
+// Change is a row of the log without its objects.
 type Change struct {
 	Key      resources.Key
 	Op       resources.Op
 	Revision int64
-	// PrevRevision is that of the object before the change; 0 for a Create.
+	// PrevRevision is the revision of the object before the change; 0 for a Create.
 	PrevRevision int64
-	// At is when it was committed, by the clock of the server that did.
+	// At is the commit time, by the clock of the server that committed it.
 	At time.Time
-	// Author has no User where a release of before wrote the change.
+	// Author has no User if an earlier release wrote the change.
 	Author resources.Author
 }
 
-// ChangesOptions say which changes are asked for.
+// ChangesOptions select changes.
 type ChangesOptions struct {
 	// Resource is the resource type, as in resources.Key. Namespace and Name narrow it; empty means all.
 	Resource, Namespace, Name string
-	// After is the revision after which changes are wanted. One before the beginning of history is that.
+	// After is the revision after which changes are wanted. A revision before the beginning of history selects all of
+	// it.
 	After int64
-	// Limit is how many are returned at most; 0 means all there are.
+	// Limit is how many changes are returned at most; 0 means all.
 	Limit int
 }
 
-// Changes returns what was changed in history, and by whom, in the order of revisions. It reads the database.
+// Changes returns the changes in history, with their authors, in the order of revisions. It reads the database.
 //
 // Errors: resources.ErrUnavailable; the context's.
 func (s *Store) Changes(ctx context.Context, o ChangesOptions) (changes []Change, err error) {

@@ -23,9 +23,9 @@ const (
 	remindEvery = 15 * time.Second
 )
 
-// Await calls f until it does not fail for the database, as Open waits for it: what a server does before it serves must not
-// end it when a connection breaks. So f has to be such that it can be done again. Where the database is a file, it is
-// called once. Errors: those of f, the context's.
+// Await calls f until it does not fail because of the database, as Open does: the work of a server before it serves
+// must not end when a connection breaks. So f has to be repeatable. If the database is a file, f is called once.
+// Errors: those of f, the context's.
 func (s *Store) Await(ctx context.Context, f func() error) error {
 	if s.peers == nil {
 		return f()
@@ -69,9 +69,9 @@ func (o *Options) await(ctx context.Context, f func() error) error {
 	}
 }
 
-// passes reports whether waiting may help against an error of a start: the server is not there yet, starts, is about to take
-// over, or is full; a connection broke, or another server has the counter. What the database says about the user, a
-// privilege or the tables will be the same later.
+// passes reports whether waiting may help against an error at the start: the database server is not there yet, starts,
+// is about to take over, or is full; a connection broke, or another server has the counter. What the database says
+// about the user, a privilege or the tables will be the same later.
 func passes(err error) bool {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {

@@ -13,8 +13,8 @@ import (
 // expireStep is how many objects are deleted at a time.
 const expireStep = 256
 
-// expire deletes objects at the end of their lifetime, and returns when the next one ends. Those that cannot be decrypted, and so not be
-// deleted, keep no others from going: it is an error when those have.
+// expire deletes objects at the end of their lifetime, and returns when the next one ends. Objects that cannot be
+// decrypted, and so cannot be deleted, do not block the others: it returns their error after the others are deleted.
 func (j *janitor) expire() (time.Time, error) {
 	ctx := context.Background()
 	s := j.store
@@ -50,23 +50,23 @@ func (j *janitor) expire() (time.Time, error) {
 	}
 }
 
-// healWithin is how long a round of expiry tries to read what could not be decrypted before.
+// healWithin is how long a round of expiry tries to read objects that could not be decrypted before.
 const healWithin = 5 * time.Second
 
-// heal reads again what is to be deleted and could not be decrypted: nobody else may ask for it.
+// heal reads objects again that are to be deleted and could not be decrypted: perhaps no client ever reads them.
 func (j *janitor) heal(ctx context.Context, writes []resources.Write) {
 	for _, w := range writes {
 		if ctx.Err() != nil {
 			return
 		}
 		if o, ok := j.store.collection(w.Key.Resource).tree.Load().objects.Get(w.Key.Path()); ok && o.Unreadable() != nil {
-			_, _ = j.store.readable(ctx, o) // the deletion has the error
+			_, _ = j.store.readable(ctx, o) // if it fails, the deletion has the error
 		}
 	}
 }
 
-// deleteAll commits the deletions, each for itself: an object that was written meanwhile is not to go. unreadable is the error of one that
-// cannot be decrypted, if there is one.
+// deleteAll commits each deletion separately: an object that was written meanwhile must not be deleted. unreadable is
+// the error of an object that cannot be decrypted, if there is one.
 func (j *janitor) deleteAll(ctx context.Context, writes []resources.Write) (unreadable, err error) {
 	requests := make([]*request, 0, len(writes))
 	for _, w := range writes {

@@ -8,20 +8,21 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// DefragmentHeap moves the objects in the cache together, those of each type of which a good part was written since. Objects
-// that stay lie scattered among the places that requests have used and left, and each keeps a span of the heap from being
-// given back to the system: after many writes that is more than the objects take.
+// DefragmentHeap moves the cached objects of each type together if a good part of them was written since the last time.
+// Objects with a long life lie scattered among memory that requests have used and freed, and each keeps a span of the
+// heap from being returned to the system: after many writes that is more memory than the objects take.
 //
-// The logs in memory hold objects where they are, and are as scattered themselves. With forget they are forgotten: who is
-// behind reads on from the database. Without, the objects in them stay where they are until the next time.
+// The logs in memory hold objects where they are, and are scattered themselves. With forget they are dropped: a watch
+// that is behind reads on from the database. Without forget, the objects in the logs stay where they are until the next
+// time.
 //
-// Large objects of the types of Options.Packed are packed when they are moved. The trees alone have packed objects: who reads, watches or
-// commits is given none.
+// Large objects of the types of Options.Packed are packed when they are moved. Only the trees have packed objects:
+// reads, watches and commits return unpacked ones.
 //
-// Pages of the database that connections keep are let go in the end, too.
+// At the end, connections free their cached pages of the database, too.
 //
-// Moved is told how many bytes were moved, after each step; DefragmentHeap ends when it returns false. Nobody waits for more
-// than a step.
+// moved is called after each step with the number of bytes that were moved; DefragmentHeap ends when it returns false.
+// No other work waits for more than one step.
 func (s *Store) DefragmentHeap(forget bool, moved func(bytes int) bool) {
 	forgotten := false
 	s.collections.Range(func(_, value any) bool {
@@ -31,7 +32,7 @@ func (s *Store) DefragmentHeap(forget bool, moved func(bytes int) bool) {
 				s.forgetLogs()
 				forgotten = true
 			}
-			s.pastCache.clear() // they would keep the objects where they were
+			s.pastCache.clear() // past states would keep the old copies
 			if !moved(c.defragment()) {
 				return false
 			}
@@ -53,17 +54,19 @@ func (s *Store) forgetLogs() {
 const (
 	// defragmentStep is how many objects are moved at a time.
 	defragmentStep = 512
-	// slabSize is how many bytes lie together. One object that stays keeps the rest of its slab. What has more than slabAlone does not
-	// begin a slab where the rest of one is too short: it would leave a good part of that to nobody, and is a place of the heap by itself.
+	// slabSize is how many bytes are allocated together. One object that stays keeps the rest of its slab. An object
+	// larger than slabAlone does not begin a new slab when the rest of the present one is too short, which would waste
+	// that rest; it gets an allocation of its own.
 	slabSize  = 32 << 10
 	slabAlone = slabSize / 8
-	// packWorth is how many bytes an object has that is packed, and packStep how many are packed in a step, which takes 10 ms.
+	// packWorth is the size in bytes from which an object is packed, and packStep how many bytes are packed in a step,
+	// which takes 10 ms.
 	packWorth = 4 << 10
 	packStep  = 1 << 20
 )
 
-// fragmented tells whether a step of defragmenting the collection is worth it: enough was written, or it has begun. What the log
-// held where it was counts when that is forgotten.
+// fragmented reports whether a step of defragmenting the collection is worth it: enough was written, or it has begun.
+// With forget, objects that stayed because of the log count as well.
 func (c *collection) fragmented(forget bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,15 +80,15 @@ func (c *collection) fragmented(forget bool) bool {
 	return c.defragmented != "" || n >= max(defragmentStep, c.tree.Load().objects.Len()/4)
 }
 
-// defragmenting tells whether there is another step of what has begun.
+// defragmenting reports whether a defragmentation that has begun needs another step.
 func (c *collection) defragmenting() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.defragmented != ""
 }
 
-// defragment moves some objects, those that follow the ones moved last, and returns how many bytes these are. Objects that
-// the log has as well stay, since they would be there twice.
+// defragment moves the objects that follow the ones moved last, up to a bound, and returns how many bytes it moved.
+// Objects that the log has as well stay, since moving them would duplicate them.
 func (c *collection) defragment() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +128,7 @@ func (c *collection) defragment() int {
 	return max(s.placed, unpacked)
 }
 
-// slab places side by side what is going to stay.
+// slab allocates long-lived bytes side by side.
 type slab struct {
 	free   []byte
 	placed int
@@ -148,14 +151,14 @@ func (s *slab) place(b []byte) []byte {
 	return placed
 }
 
-// recentSets are sets of labels or fields that objects had which are near in the order of paths, and are likely to be
-// those of the next ones.
+// recentSets are sets of labels or fields of recent objects. Objects come in the order of paths, so the next ones are
+// likely to have the same sets.
 type recentSets struct {
 	sets [16]map[string]string
 	next int
 }
 
-// share returns an equal set, the same for many objects if it can.
+// share returns an equal set, if possible one that other objects have.
 func (r *recentSets) share(set map[string]string) map[string]string {
 	for _, known := range r.sets {
 		if maps.Equal(known, set) && (known == nil) == (set == nil) {

@@ -8,31 +8,31 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// historyQuery asks for changes of one resource type with after < revision <= upTo, those of a namespace and of a name
-// if they are given, at most limit of them.
+// historyQuery selects changes of one resource type with after < revision <= upTo, of a namespace and a name if they
+// are set, and at most limit of them.
 type historyQuery struct {
 	resource, namespace, name string
 	after, upTo               int64
 	limit                     int
-	// unreadable: events that cannot be read are wanted, too.
+	// unreadable selects events that cannot be read, too.
 	unreadable bool
 }
 
-// historyAnswer has the changes asked for, up to a revision: the one wanted, or less when there was too much.
+// historyAnswer has the selected changes up to a revision: upTo of the query, or less if there were too many.
 type historyAnswer struct {
 	events []*resources.Event
 	upTo   int64
 }
 
-// historyBytes bounds what one answer holds in memory; it is ended by the row that goes beyond. A watcher whose client is
-// slow holds on to one.
+// historyBytes bounds the bytes of one answer in memory; the row that exceeds it is the last. A watcher whose client is
+// slow keeps an answer.
 const historyBytes = 1 << 20
 
 // history reads changes from the database. Errors: *resources.ExpiredError when some were pruned,
 // resources.ErrUnavailable, the context's.
 //
-// What no commit can write has no history. The database is not asked for it: Postgres refuses the question when a namespace or a
-// name is not text (SQLSTATE 22021), and would refuse it for ever.
+// A key that no commit can write has no history. The database is not queried for it: Postgres refuses a namespace or a
+// name that is not text (SQLSTATE 22021), and would refuse it for ever.
 func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, error) {
 	answer := historyAnswer{upTo: q.upTo}
 	if key := (resources.Key{Resource: q.resource, Namespace: q.namespace, Name: q.name}); len(key.Storable()) > 0 {
@@ -80,12 +80,12 @@ func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, 
 	return answer, err
 }
 
-// sharesPrev reports whether the object before an event is that of another event of the changes after a revision.
+// sharesPrev reports whether the object before an event is also the object of another event after the given revision.
 func sharesPrev(e *resources.Event, after int64) bool {
 	return e.Op == resources.Update && e.Prev.Revision > after
 }
 
-// event makes an event of a row of selectHistorySQL: nil of the one that carries the floor.
+// event makes an event of a row of selectHistorySQL, or nil of the row that carries the floor.
 func (l *loader) event(resource string, scan func(...any) error) (floor int64, e *resources.Event, err error) {
 	var revision, prevRevision sql.NullInt64
 	var op, namespace, name, f, prevFields sql.NullString

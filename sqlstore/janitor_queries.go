@@ -10,7 +10,7 @@ import (
 
 // This file has the queries of the janitor.
 
-// oldChange is what pruning needs to know of a change: also how many bytes it sets free when it leaves history.
+// oldChange is a change as pruning needs it, with the number of bytes that become free when it leaves history.
 type oldChange struct{ revision, at, frees int64 }
 
 // oldest returns the first changes of history.
@@ -26,13 +26,13 @@ func (d *database) oldest(ctx context.Context, limit int) (changes []oldChange, 
 	return changes, err
 }
 
-// due goes through the objects whose lifetime has ended, in the order in which they do, and shows each once.
+// due iterates over the objects whose lifetime has ended, in the order of that time, and returns each once.
 type due struct {
-	at    int64          // when the lifetimes of the last that were shown end
-	shown map[int64]bool // whose end then, by their revisions
+	at    int64          // when the lifetimes of the objects returned last end
+	shown map[int64]bool // the revisions of returned objects with that end
 }
 
-// next returns the deletions of the next objects, none in the end.
+// next returns the deletions of the next objects; none at the end.
 func (d *due) next(ctx context.Context, db *database, now time.Time, limit int) (writes []resources.Write, err error) {
 	at, shown := d.at, d.shown
 	err = db.each(ctx, func(scan func(...any) error) error {

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// limits is how long a database may take that others share and that may hang. Whoever waits is a client's request or
-// keeps others waiting, so none is long; but a disk has a worst second, and to give up in it makes matters worse.
+// limits bounds the time for a database that others share and that may hang. A client's request waits, or blocks others
+// that wait, so none of them is long; but a disk has a worst second, and to give up during it makes matters worse.
 type limits struct {
 	step    time.Duration // of a transaction, before its connection is given up
 	read    time.Duration // for a page of rows
 	rows    time.Duration // from one row to the next while everything is read
-	lookUp  time.Duration // for the fate of a transaction whose COMMIT was not answered
-	lock    time.Duration // for the counter, which other servers hold in turn; less than step, so that the database says it
+	lookUp  time.Duration // to look up the outcome of a transaction whose COMMIT was not answered
+	lock    time.Duration // for the counter, which other servers hold in turn; less than step, so that the error is the database's
 	idle    time.Duration // for the next step of a server that holds the counter, before the database ends the transaction
 	ping    time.Duration // for a sign of life of a connection that was idle
-	poll    time.Duration // without news, before they are looked for: a notification may have been lost with its connection
-	unheard time.Duration // the same where another server is known to live: whatever it takes back is to be noticed within ten seconds
+	poll    time.Duration // without a notification, before a look at the log: a notification may have been lost with its connection
+	unheard time.Duration // the same if another server is known to live: a permission that it revokes must be noticed within ten seconds
 	shrink  time.Duration // without use, before all connections of a pool but one are closed
 	rest    time.Duration // without use, before the last one is
 	quiet   time.Duration // for another write, while a batch gathers
 	gather  time.Duration // for a batch to gather
 }
 
-// deaf is how long news may stay unheard of servers that may be there.
+// deaf is how long changes of other servers may stay unnoticed.
 func (l *limits) deaf() time.Duration { return min(l.poll, l.unheard) }
 
 var usualLimits = limits{step: 15 * time.Second, read: 10 * time.Second, rows: 30 * time.Second, lookUp: 20 * time.Second,
@@ -31,9 +31,10 @@ var usualLimits = limits{step: 15 * time.Second, read: 10 * time.Second, rows: 3
 	shrink: 5 * time.Second, rest: time.Minute,
 	quiet: time.Millisecond, gather: 5 * time.Millisecond}
 
-// statement sets, within a transaction, what the database itself is to watch over: waiting for the counter, and holding
-// it while the server is gone or stopped, which would stop all others. An acknowledged write is durable, so
-// synchronous_commit is not off, and the warning is sent that a COMMIT stopped waiting for its standby.
+// statement returns the settings of a transaction that the database enforces: the time to wait for the counter, and the
+// time to hold it while the server is gone or stopped, which would stop all others. An acknowledged write must be
+// durable, so synchronous_commit is not off, and the database has to send the warning that a COMMIT stopped waiting for
+// its standby.
 func (l limits) statement() string {
 	return fmt.Sprintf(`SELECT set_config('lock_timeout', '%dms', true), set_config('idle_in_transaction_session_timeout', '%dms', true),
 set_config('client_min_messages', 'warning', true),

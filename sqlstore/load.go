@@ -16,9 +16,9 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// partition is how the table objects is read by several at once.
+// partition describes how several readers read the table objects at once.
 type partition struct {
-	// sizeSQL tells how large the table is, in units of which a part has unit at least.
+	// sizeSQL returns the size of the table, in units; a part has at least unit of them.
 	sizeSQL string
 	unit    int64
 	// where selects the part of the table between two bounds, the second excluded.
@@ -26,14 +26,14 @@ type partition struct {
 	bound func(at int64) any
 }
 
-// maxParts is how many parts a table is read in, at most: more than there are readers, since parts may differ in size.
+// maxParts is how many parts a table is read in at most: more than there are readers, since parts may differ in size.
 const maxParts = 64
 
-// progressRows is how many objects are read from one time at which it is said how many they are to the next: at most every half second.
+// progressRows is how many objects are read between two reports: there is at most one report every half second.
 const progressRows = 200_000
 
-// load reads every object, and returns the trees of all types and the state of the store they belong to. It may take as
-// long as rows keep coming. progress is told how many were read, and report, by several goroutines, at intervals.
+// load reads every object, and returns the trees of all types with the state of the store at the same time. It may take
+// as long as rows keep coming. progress counts the objects, and report is called at intervals, by several goroutines.
 func (d *database) load(ctx context.Context, progress *Progress, report func(objects, about int64)) (map[string]*tree, meta, error) {
 	bounded, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -74,7 +74,7 @@ func (d *database) loadAll(ctx context.Context, progress *Progress, alive func()
 	if err := views[0].QueryRowContext(ctx, d.state).Scan(&m.revision, &m.floor, &m.historyBytes, &m.at, &m.ages); err != nil {
 		return nil, m, unavailable(err)
 	}
-	// Asked in the view: the table may have grown since, but what the view sees is not beyond this.
+	// Queried in the view: the table may have grown since the first query, but the view sees nothing beyond this size.
 	var size int64
 	if err := views[0].QueryRowContext(ctx, d.objects.sizeSQL).Scan(&size); err != nil {
 		return nil, m, unavailable(err)
@@ -104,11 +104,11 @@ func (d *database) loadAll(ctx context.Context, progress *Progress, alive func()
 	return plant(loads), m, nil
 }
 
-// loadReaders is how many read the table at once, at most.
+// loadReaders is how many readers read the table at once at most.
 const loadReaders = 4
 
-// views begins up to so many transactions that see one and the same state, or one. It belongs to the goroutine of the
-// committer, or comes before it.
+// views begins at most most transactions that see the same state, and at least one. It is called on the committer's
+// goroutine, or before that runs.
 func (d *database) views(ctx context.Context, most int) (views []*sql.Tx, err error) {
 	begin := func() (*sql.Tx, error) {
 		tx, err := d.beginRead(ctx, &sql.TxOptions{ReadOnly: true, Isolation: d.isolation})
@@ -131,11 +131,11 @@ func (d *database) views(ctx context.Context, most int) (views []*sql.Tx, err er
 	return nil, unavailable(err)
 }
 
-// part is what lies between two bounds, the second excluded.
+// part is the range between two bounds, the second excluded.
 type part struct{ from, to int64 }
 
-// parts cuts a table of some size. The first and the last have no bounds, so that together they are the table whatever its
-// size is.
+// parts cuts a table of some size into parts. The first and the last part are unbounded, so that together they cover
+// the table whatever its size is.
 func (p *partition) parts(size int64) []part {
 	step := max(p.unit, size/maxParts+1)
 	var parts []part
@@ -152,12 +152,12 @@ type loaded struct {
 	object *resources.Object
 }
 
-// partLoader gathers what one of the readers finds, by type.
+// partLoader collects the objects that one of the readers finds, by type.
 type partLoader struct {
 	loader
 	alive func()
 	types map[string]*[]loaded
-	last  *[]loaded // of the type of the row before
+	last  *[]loaded // of the type of the previous row
 	of    string
 }
 
@@ -187,7 +187,7 @@ func (l *partLoader) sort() {
 	}
 }
 
-// plant makes the trees, each in the order of its paths: to insert in any other takes several times as long.
+// plant builds the trees, each in the order of its paths: any other order takes several times as long.
 func plant(loads []partLoader) map[string]*tree {
 	sorted := map[string][][]loaded{}
 	for i := range loads {
@@ -206,11 +206,11 @@ func plant(loads []partLoader) map[string]*tree {
 			return nil
 		})
 	}
-	_ = all.Wait() // none of them fails
+	_ = all.Wait() // no call returns an error
 	return trees
 }
 
-// merge fills an empty tree from runs that are sorted.
+// merge fills an empty tree from sorted runs.
 func (t *tree) merge(runs [][]loaded) {
 	for len(runs) > 0 {
 		least := 0

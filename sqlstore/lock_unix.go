@@ -14,11 +14,12 @@ import (
 	"github.com/rowlock/rowlock/resources/files"
 )
 
-// fileLock keeps a second process off a database. It is flock's, which ends with the process, however that ends.
+// fileLock keeps a second process off a database. It is a flock, which ends with the process, however that ends.
 type fileLock struct{ file *os.File }
 
-// lockRounds is how often another file is found to be in place than the one that was locked, until that is an error: where it is always so, as on a file
-// system that does not know a file again, nothing would end it. Each further round is a database that somebody else has given up meanwhile.
+// lockRounds bounds how often the locked file may turn out not to be in place any more: on a file system that does not
+// recognise a file again, the loop would not end. Each further round means that another process has given up a database
+// meanwhile.
 const lockRounds = 100
 
 // lockFile takes the lock beside a database file. The lock is on a file of its own because SQLite's locks on the
@@ -39,7 +40,8 @@ func lockOf(database string, open func(path string) (*os.File, error)) (*fileLoc
 	return nil, fmt.Errorf("lock the database: %s.lock is another file whenever it is looked at", database)
 }
 
-// lockOpened is nil where whoever had the lock has removed its file meanwhile. It closes a file of which it makes no lock.
+// lockOpened returns nil if the previous owner of the lock has removed the file meanwhile. It closes a file that it
+// does not return as a lock.
 func lockOpened(database string, f *os.File) (*fileLock, error) {
 	l := &fileLock{f}
 	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
@@ -54,7 +56,7 @@ func lockOpened(database string, f *os.File) (*fileLock, error) {
 	if in, err := l.isInPlace(); err != nil || !in {
 		return nil, errors.Join(err, l.release())
 	}
-	_ = errors.Join(f.Truncate(0), writePID(f)) // it makes a message nicer; what a full disk keeps from being done says so itself
+	_ = errors.Join(f.Truncate(0), writePID(f)) // this only makes a message nicer; a full disk is reported elsewhere
 	return l, nil
 }
 
@@ -63,8 +65,9 @@ func writePID(f *os.File) error {
 	return err
 }
 
-// isInPlace reports whether the file that is locked is the one that others find by its name. (A rowlock of before this was looked at may hold one that is not,
-// beside the owner of the one that is, if it was started just as an import or a restore was given up.)
+// isInPlace reports whether the locked file is the one that other processes find by its name. (A rowlock from before
+// this check may hold another one, beside the owner of the file in place, if it was started just as an import or a
+// restore was given up.)
 func (l *fileLock) isInPlace() (bool, error) {
 	have, err := l.file.Stat()
 	if err != nil {
@@ -77,11 +80,12 @@ func (l *fileLock) isInPlace() (bool, error) {
 	return err == nil && os.SameFile(have, found), err
 }
 
-// remove takes the file away, for a database that was not made. Whoever has opened it before finds, once it has the lock, that it is not in place.
+// remove removes the file, for a database that was not created. A process that has opened it before finds, once it has
+// the lock, that the file is not in place.
 func (l *fileLock) remove() error { return errors.Join(os.Remove(l.file.Name()), l.release()) }
 
-// release lets the next process in. The file stays, and with it who had the lock last: the database is there. To close it is not
-// enough, for a process that is being started may have it open, too, for a moment.
+// release lets the next process in. The file stays, with the number of the last owner, because the database exists.
+// Closing it is not enough: a process that is being started may have it open for a moment, too.
 func (l *fileLock) release() error {
 	return errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close())
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// metrics is what the store tells Prometheus.
+// metrics are the store's Prometheus metrics.
 type metrics struct {
 	registerer prometheus.Registerer
 	all        []prometheus.Collector
@@ -66,7 +66,7 @@ func newMetrics(s *Store, r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// databaseSize is the size of the database, under Rowlock's name and kube-apiserver's. It is asked for once in a scrape.
+// databaseSize is the size of the database, under Rowlock's name and kube-apiserver's. It is queried once per scrape.
 type databaseSize struct{ *Store }
 
 var (
@@ -81,7 +81,7 @@ func (s databaseSize) Describe(to chan<- *prometheus.Desc) {
 	to <- storageBytes
 }
 
-// askedIn is how long a scrape waits for the database, as one of kube-apiserver does.
+// askedIn is how long a scrape waits for the database, as in kube-apiserver.
 const askedIn = time.Second
 
 // Collect implements prometheus.Collector. A size that cannot be read is -1.
@@ -99,8 +99,8 @@ func (s databaseSize) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(storageBytes, prometheus.GaugeValue, size, kind)
 }
 
-// historyAge is asked of the database: nothing else needs it, and a scrape is rare. It is 0 when there is no history, and NaN when the
-// database does not say: no alert upon a short history is to fire then.
+// historyAge queries the database: nothing else needs it, and scrapes are rare. It is 0 if there is no history, and NaN
+// if the database does not answer: then no alert on a short history may fire.
 func (s *Store) historyAge() float64 {
 	ctx, end := context.WithTimeout(context.Background(), askedIn)
 	defer end()
@@ -135,7 +135,7 @@ func (m *metrics) applied(events []*resources.Event) {
 	}
 }
 
-// kept is told that a step of upkeep is done, on the goroutine of the committer, and when it began.
+// kept observes a step of upkeep that ended now, on the committer's goroutine.
 func (m *metrics) kept(work string, began time.Time) {
 	m.upkeep.WithLabelValues(work).Observe(time.Since(began).Seconds())
 }

@@ -7,40 +7,42 @@ import (
 	"time"
 )
 
-// Move takes a store into another database, of the other kind or of the same, while servers go on writing to it. Each Copy makes the target
-// what one state of the source is, and Switch ends it. A process that is killed at any moment leaves the source a store or one that
-// has moved, and a target that another Move goes on with; at no moment can both be written to. It belongs to one goroutine.
+// Move moves a store into another database, of the other kind or of the same, while servers go on writing to it. Each
+// Copy makes the target equal to one state of the source, and Switch ends the move. A process that is killed at any
+// moment leaves the source as a store or as one that has moved, and a target that another Move can continue with; at no
+// moment can both be written to. It belongs to one goroutine.
 //
-// What makes that so: the source is kept from being written to (fence) while the last rows are copied, it is marked as moved in the transaction that
-// has kept it, and only after that does the target become a store.
+// The reason: writes to the source are blocked (fence) while the last rows are copied, the source is marked as moved in
+// the transaction that blocks them, and only after that does the target become a store.
 type Move struct {
 	from, to Options
 	name     string // of the source
 	target   *moveTarget
-	seen     int64 // the revision of the source that the target has; 0: parts of some
+	seen     int64 // the revision of the source that the target has; 0: parts of several states
 	history  bool  // the source has an object history
 }
 
-// MoveProgress says how far a Copy has come.
+// MoveProgress is the progress of a Copy.
 type MoveProgress struct {
 	Table     string
-	Rows, Of  int64 // that were looked at, of those there are
-	Different int64 // of them, were not in the target as they are in the source, and are now
+	Rows, Of  int64 // rows compared, of all rows
+	Different int64 // rows that differed in the target, and were copied
 	Revision  int64 // of the state that is copied
 }
 
-// Moved is what Switch has done.
+// Moved is the result of Switch.
 type Moved struct {
 	Revision int64         // at which the target begins
 	Held     time.Duration // how long writes had to wait, or were refused
 }
 
-// ErrAlreadyMoved says that the source has moved to the target before, and that there is nothing to do.
+// ErrAlreadyMoved says that the source has moved to the target before, so there is nothing to do.
 var ErrAlreadyMoved = errors.New("the store has moved there already")
 
-// OpenMove begins to move a store, or goes on where another process ended. Of the options, URL and Schema count. Errors: ErrAlreadyMoved; ErrNoTables and
-// fs.ErrNotExist where there is no source; ErrNotOwner; ErrMoving where that is the target of another Move; ErrNotEmpty where the target has a store, or what was begun to be made of another source;
-// that another process has the file; those of the database.
+// OpenMove begins to move a store, or continues where another process ended. Of the options, URL and Schema are used.
+// Errors: ErrAlreadyMoved; ErrNoTables and fs.ErrNotExist if there is no source; ErrNotOwner; ErrMoving if the source
+// is the target of another Move; ErrNotEmpty if the target has a store, or was begun to be filled from another source;
+// an error if another process has the file; those of the database.
 func OpenMove(ctx context.Context, from, to Options) (*Move, error) {
 	name, history, err := checkMoveSource(ctx, &from, &to, func(*Source) error { return nil })
 	if err != nil {
@@ -53,7 +55,8 @@ func OpenMove(ctx context.Context, from, to Options) (*Move, error) {
 	return &Move{from: from, to: to, name: name, target: target, seen: target.seen, history: history}, nil
 }
 
-// checkMoveSource looks at what moves, and where to, but not at what is there. It shows the source to somebody, and completes the options.
+// checkMoveSource checks the source and the place of the target, but not what the target contains. It calls show with
+// the source, and completes the options.
 func checkMoveSource(ctx context.Context, from, to *Options, show func(*Source) error) (name string, history bool, err error) {
 	source, err := OpenSource(ctx, *from)
 	if err != nil {
@@ -94,41 +97,43 @@ func checkMoveSource(ctx context.Context, from, to *Options, show func(*Source) 
 	return name, history, err
 }
 
-// goesOn tells whether a database is a whole store that goes on, as far as the counter says, where another one has ended. To be not empty is not
-// enough: it may have been put there since, of something else.
+// goesOn reports whether a database is a complete store whose counter continues that of the source. It is not enough
+// that it is not empty: another store may have been put there since.
 func goesOn(ctx context.Context, to Options, from SourceState) bool {
 	target, err := OpenSource(ctx, to)
 	if err != nil {
-		return false // it is not there, or not whole: who fills it finds out
+		return false // it does not exist, or is incomplete: filling it finds out
 	}
 	defer target.Close() //nolint:errcheck // it was only read
 	return target.State().Revision >= from.Beyond
 }
 
-// Seen is the revision of the source that the target has, 0 while it has none.
+// Seen is the revision of the source that the target has; 0 while it has none.
 func (m *Move) Seen() int64 { return m.seen }
 
-// LeavesHistory tells whether the source has an object history. It stays there: the target begins a new one.
+// LeavesHistory reports whether the source has an object history. It stays there: the target begins a new one.
 func (m *Move) LeavesHistory() bool { return m.history }
 
-// Close lets go of both. What was copied stays, for another Move to go on with.
+// Close closes both databases. The copied rows stay, for another Move to continue with.
 func (m *Move) Close() error { return m.target.close() }
 
 const (
-	// DefaultHold is how long writes are kept from the source at most, in one attempt to switch.
+	// DefaultHold is how long writes to the source are held at most in one attempt to switch.
 	DefaultHold = 900 * time.Millisecond
-	// closeEnough is how long the last Copy before that may have taken: the next one has about as much to do as was written meanwhile.
+	// closeEnough is how long the last Copy before that may take: the next one has about as much to copy as was written
+	// meanwhile.
 	closeEnough = 200 * time.Millisecond
-	// switchAttempts is how often it is tried to copy the rest within that time.
+	// switchAttempts is how often Switch tries to copy the rest within that time.
 	switchAttempts = 10
 )
 
 // errHeldTooLong says that the rest could not be copied in the time that writes are held.
 var errHeldTooLong = errors.New("what was written last could not be copied in the time that writes may be held")
 
-// Switch copies what is left and makes the target the store, in place of the source, which takes no writes from then on. Writes wait for
-// hold at most, or DefaultHold; where that is not enough, they go on, and it is tried again. Errors: errHeldTooLong; those of the databases. After an error the
-// source is a store still, or one that has moved, and another Switch goes on.
+// Switch copies the rest and makes the target the store, in place of the source, which takes no writes from then on.
+// Writes wait for at most hold, or DefaultHold; if that is not enough, they go on, and Switch tries again. Errors:
+// errHeldTooLong; those of the databases. After an error the source is still a store, or has moved, and another Switch
+// continues.
 func (m *Move) Switch(ctx context.Context, hold time.Duration, progress func(MoveProgress)) (moved Moved, err error) {
 	if hold == 0 {
 		hold = DefaultHold
@@ -148,7 +153,7 @@ func (m *Move) Switch(ctx context.Context, hold time.Duration, progress func(Mov
 	return moved, fmt.Errorf("%w of %v, in %d attempts: try it when less is written", errHeldTooLong, hold, switchAttempts)
 }
 
-// comeClose copies until little is left to be copied.
+// comeClose copies until little is left to copy.
 func (m *Move) comeClose(ctx context.Context, progress func(MoveProgress)) error {
 	for range switchAttempts {
 		started := time.Now()
@@ -162,7 +167,7 @@ func (m *Move) comeClose(ctx context.Context, progress func(MoveProgress)) error
 	return nil
 }
 
-// trySwitch is one attempt.
+// trySwitch is one attempt to switch.
 func (m *Move) trySwitch(ctx context.Context, hold time.Duration, progress func(MoveProgress)) (moved Moved, err error) {
 	place, err := m.to.place()
 	if err != nil {
@@ -178,7 +183,7 @@ func (m *Move) trySwitch(ctx context.Context, hold time.Duration, progress func(
 	defer cancel()
 	beyond, err := m.copyState(bounded, progress)
 	if err == nil {
-		err = m.target.ready(bounded) // after the mark it would be too late to find out
+		err = m.target.ready(bounded) // after the mark it would be too late for these checks
 	}
 	if err == nil {
 		err = f.last(bounded, place)
@@ -190,11 +195,11 @@ func (m *Move) trySwitch(ctx context.Context, hold time.Duration, progress func(
 		return moved, err
 	}
 	moved = Moved{Revision: beyond, Held: time.Since(started)}
-	// Nothing is written to the source any more: the counter goes on from what was given, exactly.
+	// The source takes no more writes: the counter continues exactly after the last assigned revision.
 	return moved, m.target.finish(ctx, beyond)
 }
 
-// Follow copies what is new in the source at intervals, until its context ends.
+// Follow copies new changes of the source at intervals, until its context ends.
 func (m *Move) Follow(ctx context.Context, every time.Duration, progress func(MoveProgress)) error {
 	for {
 		if err := m.Copy(ctx, progress); err != nil {

@@ -6,16 +6,17 @@ import (
 	"fmt"
 )
 
-// MovePlan is what a Move would do.
+// MovePlan describes what a Move would do.
 type MovePlan struct {
-	Revision int64          // of the state of the source that was looked at
-	Objects  map[string]int // how many there are of each resource
-	Begun    bool           // the target was begun to be filled, and not looked at: it may be that another process fills it now
+	Revision int64          // of the state of the source that was read
+	Objects  map[string]int // number of objects of each resource
+	Begun    bool           // the target was begun to be filled, and not examined: another process may be filling it now
 	History  bool           // the source has an object history, which stays there
 }
 
-// CheckMove says what OpenMove and Switch would do, and writes nothing. Errors: as of OpenMove, but for ErrNotEmpty where the target was begun to be
-// filled from another source; with one that is about the target, the plan is whole.
+// CheckMove returns what OpenMove and Switch would do, and writes nothing. Errors: those of OpenMove, except for
+// ErrNotEmpty if the target was begun to be filled from another source. After an error about the target, the plan is
+// complete.
 func CheckMove(ctx context.Context, from, to Options) (plan MovePlan, err error) {
 	plan.Objects = map[string]int{}
 	_, plan.History, err = checkMoveSource(ctx, &from, &to, func(s *Source) error {
@@ -30,7 +31,7 @@ func CheckMove(ctx context.Context, from, to Options) (plan MovePlan, err error)
 		return plan, nil
 	}
 	if err == nil && isPostgres(to.URL) {
-		err = mayMakeTables(ctx, &to) // also where others are there: the move has one of its own
+		err = mayMakeTables(ctx, &to) // also if others have made tables there: the move makes one of its own
 	}
 	if err != nil {
 		err = fmt.Errorf("fill the database: %w", err)

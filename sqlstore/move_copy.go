@@ -12,19 +12,19 @@ import (
 const (
 	// movePage is how many rows are compared at a time.
 	movePage = 2000
-	// moveTold is how many rows are copied between two words about them.
+	// moveTold is how many rows are copied between two calls of progress.
 	moveTold = 1000
 )
 
-// Copy makes the target what the source is at this moment. Where the log of the source goes back to what the target has, what is
-// in it is copied; else each row is compared, and those that are not the same are: a row with the revision of another is that one. What was
-// copied stays when it ends early.
+// Copy makes the target equal to the present state of the source. If the log of the source reaches back to the target's
+// state, the changes of the log are copied; otherwise all rows are compared, and those that differ are copied: two rows
+// with the same key and revision are equal. Rows that were copied stay if it ends early.
 func (m *Move) Copy(ctx context.Context, progress func(MoveProgress)) error {
 	_, err := m.copyState(ctx, progress)
 	return err
 }
 
-// copyState is Copy, and returns the revision that no revision of the source is above.
+// copyState is Copy, and returns an upper bound of all revisions of the source.
 func (m *Move) copyState(ctx context.Context, progress func(MoveProgress)) (beyond int64, err error) {
 	source, err := OpenSource(ctx, m.from)
 	if err != nil {
@@ -51,10 +51,10 @@ func (m *Move) copyState(ctx context.Context, progress func(MoveProgress)) (beyo
 	return state.Beyond, nil
 }
 
-// changedSQL are the keys that the log has after a revision.
+// changedSQL selects the keys that the log has after a revision.
 const changedSQL = `(SELECT DISTINCT resource, namespace, name FROM changes WHERE revision > $1) c`
 
-// copyLog copies what has changed since the state that the target has.
+// copyLog copies the objects that changed since the target's state.
 func (m *Move) copyLog(ctx context.Context, source *Source, progress func(MoveProgress)) error {
 	p := MoveProgress{Table: "objects", Revision: source.state.Revision}
 	if err := source.tx.QueryRowContext(ctx, "SELECT count(*) FROM "+changedSQL, m.seen).Scan(&p.Of); err != nil {
@@ -71,7 +71,7 @@ func (m *Move) copyLog(ctx context.Context, source *Source, progress func(MovePr
 		if err != nil {
 			return err
 		}
-		// CROSS JOIN, for SQLite to begin with the keys.
+		// CROSS JOIN makes SQLite begin with the keys.
 		err = source.eachOf(ctx, "objects", "SELECT o.* FROM "+changedSQL+" CROSS JOIN objects o WHERE"+same, w.columnsAre, func(row []any) error {
 			if p.Rows, p.Different = p.Rows+1, p.Different+1; p.Rows%moveTold == 0 {
 				progress(p)
@@ -86,7 +86,7 @@ func (m *Move) copyLog(ctx context.Context, source *Source, progress func(MovePr
 	})
 }
 
-// compareAll copies what is different, of all tables, in steps that stay.
+// compareAll copies the rows that differ, of all tables, in steps that stay.
 func (m *Move) compareAll(ctx context.Context, source *Source, progress func(MoveProgress)) error {
 	// From here on the target has parts of two states.
 	m.seen = 0
@@ -112,7 +112,7 @@ func (m *Move) compare(ctx context.Context, source *Source, t *sourceTable, prog
 		if err != nil {
 			return err
 		}
-		var upTo []any // nil: to the end
+		var upTo []any // nil: up to the end
 		if len(page) == movePage {
 			upTo = page[len(page)-1].key
 		}
@@ -133,7 +133,7 @@ func (m *Move) compare(ctx context.Context, source *Source, t *sourceTable, prog
 	}
 }
 
-// comparePage makes the part of a table between two keys what it is in the source.
+// comparePage makes the part of a table between two keys equal to the source.
 func (m *Move) comparePage(ctx context.Context, source *Source, tx *sql.Tx, t *sourceTable, page []rowKey, after, upTo []any) (different int64, err error) {
 	have, err := t.keysOf(ctx, tx, after, upTo, 0)
 	if err != nil {
@@ -178,7 +178,7 @@ func (m *Move) comparePage(ctx context.Context, source *Source, tx *sql.Tx, t *s
 	return different, errors.Join(err, w.flush(ctx))
 }
 
-// rowKey is what tells a row from others, and from what it was.
+// rowKey identifies a row, and its version.
 type rowKey struct {
 	key     []any
 	version int64
@@ -192,7 +192,7 @@ func (r *rowKey) text() string {
 	return b.String()
 }
 
-// between is a condition on keys, which may be nil, and its arguments.
+// between returns a condition on keys, either of which may be nil, and its arguments.
 func (t *sourceTable) between(after, upTo []any) (where string, args []any) {
 	where = "1 = 1"
 	for _, bound := range []struct {
@@ -212,7 +212,7 @@ func (t *sourceTable) between(after, upTo []any) (where string, args []any) {
 	return where, args
 }
 
-// keysOf reads the keys of rows in their order, limit of them or, with 0, all.
+// keysOf reads the keys of rows in their order: limit of them or, with 0, all.
 func (t *sourceTable) keysOf(ctx context.Context, tx *sql.Tx, after, upTo []any, limit int) (keys []rowKey, err error) {
 	where, args := t.between(after, upTo)
 	statement := "SELECT " + t.keys + ", " + t.version + " FROM " + t.name + " WHERE " + where + " ORDER BY " + t.keys

@@ -16,9 +16,10 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// fence keeps everybody from writing to a database: it is a transaction that holds the lock which every batch needs, that of the counter
-// on Postgres, that of writers on SQLite. So it ends with the process or the connection that has it, unless last is called, which marks the store as
-// moved in the same transaction. From then on triggers refuse what is written, whichever release the server is of.
+// fence blocks all writes to a database: it is a transaction that holds the lock which every batch needs, that of the
+// counter in Postgres, that of writers in SQLite. So it ends with its process or connection, unless last is called,
+// which marks the store as moved in the same transaction. From then on triggers refuse writes, whichever release the
+// server is of.
 type fence struct {
 	db       *sql.DB
 	conn     *sql.Conn
@@ -27,17 +28,17 @@ type fence struct {
 }
 
 const (
-	// movedState is the SQLSTATE of the trigger's error, of a class that nobody else uses.
+	// movedState is the SQLSTATE of the trigger's error, in a class without other uses.
 	movedState = "RL001"
 	movedText  = "the store has moved to "
 
 	makeMovedSQL = `CREATE TABLE IF NOT EXISTS moved (place TEXT NOT NULL)`
-	// makeMovedForAllSQL lets every server look whether the store has moved, whichever role it has.
+	// makeMovedForAllSQL lets every server check whether the store has moved, whichever role it has.
 	makeMovedForAllSQL = `DO $$ BEGIN ` + makeMovedSQL + `; GRANT SELECT ON moved TO PUBLIC; END $$`
 	markMovedSQL       = `INSERT INTO moved (place) SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM moved)`
 
-	// The trigger is there before the fence, and does nothing until the row is: to make it takes locks that writers hold. It is asked once
-	// for each statement, by the state that this statement sees.
+	// The trigger is created before the fence, because that takes locks that writers hold; it does nothing until the
+	// row exists. It runs once for each statement, and sees the same state as that statement.
 	makeRefusalSQL = `CREATE OR REPLACE FUNCTION refuse_moved() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE there text;
 BEGIN
@@ -47,19 +48,20 @@ BEGIN
 END $$`
 )
 
-// movedTriggers are made where the tables are.
+// movedTriggers are created on the tables.
 var movedTriggers = []string{
 	`CREATE OR REPLACE TRIGGER moved_changes BEFORE INSERT ON changes FOR EACH STATEMENT EXECUTE FUNCTION refuse_moved()`,
 	`CREATE OR REPLACE TRIGGER moved_meta BEFORE UPDATE ON meta FOR EACH STATEMENT EXECUTE FUNCTION refuse_moved()`,
 }
 
-// fenceLockTimeout is how long the triggers may wait for the tables, while those who write wait behind them.
+// fenceLockTimeout is how long creating the triggers may wait for the tables, while writers wait behind it.
 const fenceLockTimeout = "200ms"
 
 // prepareAttempts is how often that is tried.
 const prepareAttempts = 50
 
-// prepareFence makes what the fence needs. Nobody waits for it for longer than fenceLockTimeout. It changes nothing for who writes.
+// prepareFence creates the objects that the fence needs. It delays others for at most fenceLockTimeout, and does not
+// affect writers.
 func prepareFence(ctx context.Context, o *Options) error {
 	if !isPostgres(o.URL) {
 		return nil
@@ -78,7 +80,7 @@ func prepareFence(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// patiently runs a statement in a transaction of its own, and again when it had to wait for a lock.
+// patiently runs a statement in a transaction of its own, and repeats it when it had to wait for a lock.
 func (f *fence) patiently(ctx context.Context, o *Options, statement string) error {
 	var err error
 	for range prepareAttempts {
@@ -144,10 +146,11 @@ func (f *fence) begin(ctx context.Context, o *Options) error {
 	return f.beOwner(ctx)
 }
 
-// ErrNotOwner says that a role cannot do what a move makes in its source.
+// ErrNotOwner says that a role lacks the rights for a move's changes of its source.
 var ErrNotOwner = errors.New("the user of the source has to own its tables, or to be a member of the role that does, for triggers are made there")
 
-// beOwner takes the role that owns the tables, so that what is made there is that role's, too: else servers could not read it, nor anybody remove it again.
+// beOwner takes the role that owns the tables, so that the new objects belong to it, too: otherwise servers could not
+// read them, nor could their administrator remove them.
 func (f *fence) beOwner(ctx context.Context) error {
 	const look = `SELECT min(pg_get_userbyid(relowner)), count(DISTINCT relowner) = 1, bool_and(pg_get_userbyid(relowner) = current_user),
 bool_and(has_schema_privilege(relowner, relnamespace, 'CREATE')) FROM pg_class WHERE oid IN ('meta'::regclass, 'changes'::regclass)`
@@ -173,7 +176,7 @@ bool_and(has_schema_privilege(relowner, relnamespace, 'CREATE')) FROM pg_class W
 	return err
 }
 
-// checkFence refuses a source in which prepareFence would fail for want of rights.
+// checkFence refuses a source in which prepareFence would fail because of missing rights.
 func checkFence(ctx context.Context, o *Options) (err error) {
 	if !isPostgres(o.URL) {
 		return nil
@@ -186,8 +189,8 @@ func checkFence(ctx context.Context, o *Options) (err error) {
 	return f.begin(ctx, o)
 }
 
-// beginBetween starts a transaction on SQLite between two of who writes all the time. SQLite gives the lock to whoever asks while it is free, and
-// its own way of waiting asks ever more rarely.
+// beginBetween starts a transaction in SQLite while others write all the time. SQLite gives the lock to any process
+// that asks while it is free, and its own busy handler asks ever more rarely.
 func (f *fence) beginBetween(ctx context.Context) error {
 	if _, err := f.conn.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
 		return err
@@ -212,8 +215,8 @@ func isBusy(err error) bool {
 	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
-// raiseFence returns when nobody writes any more. On Postgres the database ends the fence when it is idle for longer than it may be held: its process is
-// stopped.
+// raiseFence returns when all writes are blocked. Postgres ends the fence if it is idle for longer than it may be held:
+// its process is then stopped.
 func raiseFence(ctx context.Context, o *Options, hold time.Duration) (_ *fence, err error) {
 	f, err := openFence(ctx, o)
 	if err != nil {
@@ -228,7 +231,7 @@ func raiseFence(ctx context.Context, o *Options, hold time.Duration) (_ *fence, 
 		return nil, err
 	}
 	if f.postgres {
-		// Writers take their turns for the row: who waits gets his, however long it takes.
+		// Writers take turns for the row: a waiting one gets its turn, however long that takes.
 		held := usualLimits
 		held.lock, held.idle = 0, hold+usualLimits.idle
 		for _, statement := range []string{unhurriedSQL, held.statement(), "SELECT FROM meta FOR UPDATE"} {
@@ -240,11 +243,11 @@ func raiseFence(ctx context.Context, o *Options, hold time.Duration) (_ *fence, 
 	return f, nil
 }
 
-// last marks the store as moved, for good. After an error it may be marked or not.
+// last marks the store as moved, for good. After an error the mark may or may not be set.
 func (f *fence) last(ctx context.Context, place string) error {
 	var statements []string
 	if !f.postgres {
-		// Not by RAISE, which servers of releases before take for an error of the request (422), and not of the database (503).
+		// Not by RAISE: earlier releases take that for an error of the request (422), and not of the database (503).
 		refuse := " BEGIN SELECT json_extract('{}', " + textSQL(movedText+place) + "); END"
 		statements = []string{makeMovedSQL,
 			"CREATE TRIGGER IF NOT EXISTS moved_changes BEFORE INSERT ON changes" + refuse,
@@ -258,14 +261,14 @@ func (f *fence) last(ctx context.Context, place string) error {
 	if _, err := f.conn.ExecContext(ctx, markMovedSQL, place); err != nil {
 		return err
 	}
-	// Another process may have moved the store elsewhere before the fence was there.
+	// Another process may have moved the store elsewhere before this fence was raised.
 	switch there, err := movedTo(ctx, f.conn, f.postgres); {
 	case err != nil:
 		return err
 	case there != place:
 		return fmt.Errorf("%w to %s", resources.ErrMoved, there)
 	}
-	// It is not to be known by half whether this happened: the time that writes are held does not end it.
+	// The outcome must be known: the time limit for holding writes does not cancel this.
 	if _, err := f.conn.ExecContext(context.WithoutCancel(ctx), "COMMIT"); err != nil {
 		return fmt.Errorf("mark the source as moved: %w", err)
 	}
@@ -273,18 +276,18 @@ func (f *fence) last(ctx context.Context, place string) error {
 	return nil
 }
 
-// lift lets everybody write again, unless last has succeeded.
+// lift allows writes again, unless last has succeeded.
 func (f *fence) lift() error {
 	var errs []error
 	if !f.over {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
-		_, _ = f.conn.ExecContext(ctx, "ROLLBACK") // there may be none, and to close the connection has the same effect
+		_, _ = f.conn.ExecContext(ctx, "ROLLBACK") // there may be no transaction, and closing the connection has the same effect
 	}
 	return errors.Join(append(errs, f.conn.Close(), f.db.Close())...)
 }
 
-// movedTo says where the store has moved to, or "".
+// movedTo returns where the store has moved to, or "".
 func movedTo(ctx context.Context, from querier, postgres bool) (place string, err error) {
 	if found, err := hasTable(ctx, from, postgres, "moved"); err != nil || !found {
 		return "", err
@@ -293,7 +296,7 @@ func movedTo(ctx context.Context, from querier, postgres bool) (place string, er
 	return place, err
 }
 
-// checkPlace refuses a database that is not a store any more, or not yet.
+// checkPlace refuses a database that is no longer a store, or not yet.
 func checkPlace(ctx context.Context, from querier, postgres bool) error {
 	place, err := movedTo(ctx, from, postgres)
 	if err != nil {
@@ -309,7 +312,7 @@ func checkPlace(ctx context.Context, from querier, postgres bool) error {
 	return err
 }
 
-// checkPlace is the same, of a Postgres.
+// checkPlace is the function of that name for a Postgres.
 func (d *database) checkPlace(ctx context.Context) error {
 	tx, err := d.beginRead(ctx, nil)
 	if err != nil {
@@ -333,7 +336,8 @@ func isMoved(err error) bool {
 	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_ERROR && strings.Contains(e.Error(), movedText)
 }
 
-// movedPlace is where the store has moved to by what the trigger says, without what the database has made of it: clients read it.
+// movedPlace returns where the store has moved to from the trigger's error, without what the database adds: clients
+// read it.
 func movedPlace(err error) string {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) {

@@ -10,13 +10,14 @@ import (
 )
 
 const (
-	// rowsTogether is how many rows a statement inserts: with each of their columns it has a parameter, of which SQLite takes 32,766.
+	// rowsTogether is how many rows a statement inserts: each of their columns is a parameter, of which SQLite takes
+	// 32,766.
 	rowsTogether = 500
 	// bytesTogether bounds the rows that wait to be inserted, in bytes.
 	bytesTogether = 8 << 20
 )
 
-// rowWriter writes rows into a table of the target, many with a statement, in place of those that have their keys.
+// rowWriter writes rows into a table of the target, many per statement, and replaces rows with the same keys.
 type rowWriter struct {
 	tx      *sql.Tx
 	table   *sourceTable
@@ -26,13 +27,13 @@ type rowWriter struct {
 	bytes   int
 }
 
-// columnsAre is told which columns the next rows have.
+// columnsAre sets the columns of the next rows.
 func (w *rowWriter) columnsAre(_ string, columns []string) error {
 	w.columns = columns
 	return nil
 }
 
-// put writes a row, or has it wait.
+// put writes a row, or queues it.
 func (w *rowWriter) put(ctx context.Context, row []any) error {
 	for _, value := range row {
 		switch v := value.(type) {
@@ -49,7 +50,7 @@ func (w *rowWriter) put(ctx context.Context, row []any) error {
 	return w.flush(ctx)
 }
 
-// flush writes what waits.
+// flush writes the queued rows.
 func (w *rowWriter) flush(ctx context.Context) error {
 	if w.rows == 0 {
 		return nil

@@ -17,27 +17,28 @@ import (
 	"github.com/rowlock/rowlock/resources/files"
 )
 
-// moveTarget is a database that becomes a store when it is finished. Until then it has the table moving, by which Open refuses it. A SQLite file has
-// another name until then.
+// moveTarget is a database that becomes a store when it is finished. Until then it has the table moving, because of
+// which Open refuses it. A SQLite file has another name until then.
 type moveTarget struct {
 	db     *sql.DB
-	begin  []string // what a transaction begins with
-	path   string   // of the SQLite file that it becomes; empty: it is a Postgres
+	begin  []string // the statements that begin a transaction
+	path   string   // of the SQLite file that it will become; empty: it is a Postgres
 	lock   *fileLock
 	schema string
 	source string
-	owner  string // of the process that fills it
+	owner  string // of the process that is filling it
 	seen   int64  // the revision of the source that it has
 }
 
-// moving ends the name of a file that is not finished.
+// moving is the suffix of an unfinished file's name.
 const moving = ".moving"
 
 const (
-	// makeMovingSQL makes what says that a database is being filled, of which source, by whom, and the revision of it that it has.
+	// makeMovingSQL makes the table that says that a database is being filled: from which source, by which process, up
+	// to which revision.
 	makeMovingSQL = `CREATE TABLE moving (id INTEGER PRIMARY KEY CHECK (id = 1), source TEXT NOT NULL, owner TEXT NOT NULL, revision BIGINT NOT NULL)`
 	ownSQL        = `UPDATE moving SET owner = $1`
-	// beginOwnedSQL changes nothing. It keeps others from the table until the end of the transaction.
+	// beginOwnedSQL changes nothing. It locks the table until the end of the transaction.
 	beginOwnedSQL = `UPDATE moving SET owner = owner WHERE owner = $1`
 	noteSQL       = `UPDATE moving SET revision = $1`
 )
@@ -45,8 +46,8 @@ const (
 // ErrMoving says that a database is not a store yet.
 var ErrMoving = errors.New("'rowlock migrate' was begun to fill this database, and has not ended: run it again")
 
-// checkNotMoving refuses a name beside which there is what was begun to be moved there: Open would refuse what gets that name otherwise, and the
-// move would end with ErrNotEmpty.
+// checkNotMoving refuses the name of a file for which there is an unfinished move: Open would refuse any file that is
+// made with that name, and the move would end with ErrNotEmpty.
 func checkNotMoving(path string) error {
 	_, err := os.Lstat(path + moving)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +59,8 @@ func checkNotMoving(path string) error {
 	return err
 }
 
-// place says which database the options name, without users and passwords. Two that name the same one differently have two places.
+// place names the database of the options, without users and passwords. Different names of the same database yield
+// different places.
 func (o *Options) place() (string, error) {
 	if !isPostgres(o.URL) {
 		return sqlitePath(o.URL)
@@ -130,7 +132,7 @@ func (t *moveTarget) openSQLite(ctx context.Context, o *Options) (err error) {
 	if err := makePrivate(t.path + moving); err != nil {
 		return err
 	}
-	// With normal, a power cut takes the last steps, and leaves those before.
+	// With normal, a power cut may undo the last steps, but not those before.
 	if t.db, err = sql.Open("sqlite", sqliteName(t.path+moving, "normal")); err != nil {
 		return err
 	}
@@ -156,7 +158,7 @@ func (t *moveTarget) in(ctx context.Context, f func(context.Context, *sql.Tx) er
 	return tx.Commit()
 }
 
-// adopt finds an empty database, or what another process has left of the same source.
+// adopt accepts an empty database, or one that another process has begun to fill from the same source.
 func (t *moveTarget) adopt(ctx context.Context, tx *sql.Tx) error {
 	begun, err := hasTable(ctx, tx, t.path == "", "moving")
 	if err != nil {
@@ -170,7 +172,7 @@ func (t *moveTarget) adopt(ctx context.Context, tx *sql.Tx) error {
 		if source != t.source {
 			return fmt.Errorf("%w: the target has a part of %s. Remove that, or give another target", ErrNotEmpty, source)
 		}
-		_, err := tx.ExecContext(ctx, ownSQL, t.owner) // who has filled it until now finds out, and stops
+		_, err := tx.ExecContext(ctx, ownSQL, t.owner) // the process that has filled it until now finds out, and stops
 		return err
 	}
 	if err := t.empty(ctx, tx); err != nil {
@@ -183,7 +185,7 @@ func (t *moveTarget) adopt(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// empty refuses a database that is a store. A SQLite file that was finished and did not get its name is one that can be filled again.
+// empty refuses a database that is a store. A SQLite file that was finished but not renamed can be filled again.
 func (t *moveTarget) empty(ctx context.Context, tx *sql.Tx) error {
 	if t.path != "" {
 		return nil
@@ -194,7 +196,7 @@ func (t *moveTarget) empty(ctx context.Context, tx *sql.Tx) error {
 	return postgresEmpty(ctx, tx)
 }
 
-// do runs f in a transaction, as long as no other process has begun to fill the database.
+// do runs f in a transaction, unless another process has begun to fill the database.
 func (t *moveTarget) do(ctx context.Context, f func(tx *sql.Tx) error) error {
 	return t.in(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, beginOwnedSQL, t.owner)
@@ -208,13 +210,14 @@ func (t *moveTarget) do(ctx context.Context, f func(tx *sql.Tx) error) error {
 	})
 }
 
-// note says which revision of the source the database has; 0: parts of some.
+// note stores which revision of the source the database has; 0: parts of several states.
 func (t *moveTarget) note(ctx context.Context, tx *sql.Tx, revision int64) error {
 	_, err := tx.ExecContext(ctx, noteSQL, revision)
 	return err
 }
 
-// ready refuses a target of which finish could not make a store: one that is begun already, or whose name is taken.
+// ready refuses a target that finish could not make a store: one that a server has begun to use, or whose name is
+// taken.
 func (t *moveTarget) ready(ctx context.Context) error {
 	err := t.do(ctx, func(tx *sql.Tx) error { return t.unbegun(ctx, tx) })
 	if err == nil && t.path != "" {
@@ -226,8 +229,8 @@ func (t *moveTarget) ready(ctx context.Context) error {
 	return nil
 }
 
-// unbegun refuses a Postgres to which a server of a release has begun to write that does not know of the table moving, and keeps others from it until the
-// end of the transaction.
+// unbegun refuses a Postgres to which a server has begun to write, of a release that does not know the table moving,
+// and locks such servers out until the end of the transaction.
 func (t *moveTarget) unbegun(ctx context.Context, tx *sql.Tx) error {
 	if t.path != "" {
 		return nil
@@ -245,7 +248,8 @@ func (t *moveTarget) unbegun(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// finish makes a store of it that begins at a revision. It leaves meta.origin empty, as the first server of new tables finds it.
+// finish makes the target a store that begins at a revision. It leaves meta.origin empty, as the first server expects
+// of new tables.
 func (t *moveTarget) finish(ctx context.Context, revision int64) error {
 	err := t.do(ctx, func(tx *sql.Tx) error {
 		if err := t.unbegun(ctx, tx); err != nil {
@@ -269,7 +273,7 @@ func (t *moveTarget) finish(ctx context.Context, revision int64) error {
 const begunSQL = `SELECT EXISTS (SELECT 1 FROM changes) OR EXISTS (SELECT 1 FROM servers) OR
 EXISTS (SELECT 1 FROM meta m WHERE coalesce(m.revision, m.floor) > 1)`
 
-// rename gives the file its name, when it is whole and flushed.
+// rename gives the file its name, once it is complete and flushed.
 func (t *moveTarget) rename(ctx context.Context) error {
 	if err := checkNoFile(t.path); err != nil {
 		return err
@@ -308,10 +312,10 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// hasTableSQL is whether there is a table in the schema of a Postgres.
+// hasTableSQL returns whether a table exists in the schema of a Postgres.
 const hasTableSQL = "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = $1)"
 
-// hasTable reports whether there is a table.
+// hasTable reports whether a table exists.
 func hasTable(ctx context.Context, from querier, postgres bool, name string) (found bool, err error) {
 	find := "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = $1)"
 	if postgres {

@@ -14,53 +14,53 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Options say which database a Store lives in and how. Only URL is required.
+// Options say which database a Store uses, and how. Only URL is required.
 type Options struct {
-	// URL names the database: "sqlite://" followed by the path of a file, which is made when it does not exist, or a
+	// URL names the database: "sqlite://" followed by the path of a file, which is created if it does not exist, or a
 	// "postgres://" URL, whose database has to exist.
 	URL string
-	// RereadURL gives the URL of a Postgres as it is now, where it is kept in a place in which its password is changed; nil: it stays. Only the user, the
-	// password and the certificates are taken of it, for connections that are made.
+	// RereadURL returns the present URL of a Postgres, if the URL is kept in a place where its password is changed;
+	// nil: the URL never changes. Only the user, the password and the certificates are used, for new connections.
 	RereadURL func() (string, error)
-	// Schema is the schema of a Postgres database that the tables are in, which is made when it does not exist; empty
-	// means the first one of the search path. It keeps several control planes in one database.
+	// Schema is the schema of a Postgres database that has the tables; it is created if it does not exist. Empty means
+	// the first one of the search path. It allows several control planes in one database.
 	Schema string
-	// AwaitTimeout is how long each step of Open, and Store.Await, wait for a Postgres that cannot be reached or does not take
-	// writes yet, from its first failure; 0 means not at all.
+	// AwaitTimeout is how long each step of Open, and Store.Await, wait for a Postgres that cannot be reached or does
+	// not take writes yet, from its first failure; 0 means that they do not wait.
 	AwaitTimeout time.Duration
-	// HistoryAge is how long a change stays in history, at least; 0 means DefaultHistoryAge. The time
-	// before the store was opened in which nobody wrote does not count, so that clients find their place again after the
-	// server was away.
+	// HistoryAge is how long a change stays in history at least; 0 means DefaultHistoryAge. The time in which the store
+	// was not open does not count, so that clients find their place again after the server was away.
 	HistoryAge time.Duration
 	// HistorySize bounds history in bytes of objects, before its age does; 0 means DefaultHistorySize.
 	HistorySize int64
-	// ObjectHistory says what is kept of writes for people; the zero value: nothing.
+	// ObjectHistory says which writes are kept for people; the zero value: none.
 	ObjectHistory ObjectHistory
-	// MaxObjectBytes bounds each object, in bytes of its JSON, managedFields included; 0 means not at all.
+	// MaxObjectBytes bounds each object, in bytes of its JSON, managedFields included; 0 means no bound.
 	MaxObjectBytes int
-	// LogSize bounds the part of history that is kept in memory, in bytes of what that keeps of objects that were replaced
-	// or deleted; 0 means DefaultLogSize.
+	// LogSize bounds the part of history that is kept in memory, in bytes of the replaced or deleted objects that only
+	// it keeps; 0 means DefaultLogSize.
 	LogSize int64
-	// Packed are resources whose large objects are kept compressed in memory, once the store is at rest (Store.DefragmentHeap):
-	// to read one takes half a millisecond more for 100 KB.
+	// Packed are resources whose large objects are kept compressed in memory, once the store is idle
+	// (Store.DefragmentHeap): a read of 100 KB then takes half a millisecond more.
 	Packed []string
 	// Synchronous is SQLite's setting of that name; empty means "full". With "normal", a crash of the machine (not of
-	// the process) may lose the last acknowledged writes, but no revision is given again: unless the store was closed,
-	// the counter jumps when it is opened.
+	// the process) may lose the last acknowledged writes, but no revision is assigned twice: unless the store was
+	// closed, the counter jumps when it is opened.
 	Synchronous string
-	// Transformers encrypt objects on their way to the database and decrypt them on the way back; nil: nothing is encrypted. They are
-	// asked in the middle of a batch. See seal.go.
+	// Transformers encrypt objects on their way to the database and decrypt them on the way back; nil: nothing is
+	// encrypted. They are called in the middle of a batch. See seal.go.
 	Transformers value.ResourceTransformers
-	// Logger gets what an operator should know; nil means slog.Default().
+	// Logger gets messages for the operator; nil means slog.Default().
 	Logger *slog.Logger
 	// Registerer gets the metrics of the store; nil means none.
 	Registerer prometheus.Registerer
-	// Clock tells ages and lifetimes; nil means the real one.
+	// Clock is used for ages and lifetimes; nil means the real clock.
 	Clock clock.Clock
-	// Begin is called when this process may open the store, before what may take long: to reach Postgres, and to read all objects. It is
-	// not called when another process has the file. Its error ends Open. Nil: nobody wants to know.
+	// Begin is called when this process may open the store, before the steps that may take long: connecting to
+	// Postgres, and reading all objects. It is not called if another process has the file. Its error ends Open. Nil:
+	// nothing is called.
 	Begin func() error
-	// Progress is told how far Open has come; nil: nobody asks.
+	// Progress records how far Open has come; nil: it is not recorded.
 	Progress *Progress
 
 	// limits are shorter in tests; zero means usualLimits.
@@ -133,11 +133,12 @@ func sqlitePath(url string) (string, error) {
 	return path, err
 }
 
-// mostLinks is how many links to nothing are followed one after the other.
+// mostLinks is how many dangling links are followed in a row.
 const mostLinks = 40
 
-// resolvedPath returns the absolute path of the file that a URL names, links resolved as far as they exist: two processes
-// must agree on where the lock is. A link may lead to where there is no file yet: SQLite makes it there, with its log beside it.
+// resolvedPath returns the absolute path of the file that a URL names, with links resolved as far as they exist: two
+// processes must agree on the place of the lock. A link may point to a file that does not exist yet: SQLite creates it
+// at the link's target, with its log beside it.
 func resolvedPath(url string) (string, error) {
 	path, err := filepath.Abs(strings.TrimPrefix(url, sqliteScheme))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// past returns the state of a resource type at a revision that is not in the future, by taking back the changes since.
+// past returns the state of a resource type at a revision that is not in the future, by taking later changes back.
 func (s *Store) past(ctx context.Context, resource string, revision int64) (snapshot, error) {
 	if floor := s.floor.Load(); revision < floor {
 		return snapshot{}, &resources.ExpiredError{Requested: revision, Oldest: floor}
@@ -24,7 +24,7 @@ func (s *Store) past(ctx context.Context, resource string, revision int64) (snap
 		return snapshot{}, err
 	}
 	defer leave()
-	if t := s.pastCache.get(key); t != nil { // another list has made it meanwhile
+	if t := s.pastCache.get(key); t != nil { // another list has computed it meanwhile
 		return snapshot{tree: t, revision: revision}, nil
 	}
 	t, err := s.makePast(ctx, key)
@@ -35,7 +35,7 @@ func (s *Store) past(ctx context.Context, resource string, revision int64) (snap
 	return snapshot{tree: t, revision: revision}, nil
 }
 
-// makePast makes a past state of the present one. Errors: those of past.
+// makePast computes a past state from the present one. Errors: those of past.
 func (s *Store) makePast(ctx context.Context, key pastKey) (*tree, error) {
 	c := s.collection(key.resource)
 	c.mu.Lock()
@@ -71,17 +71,17 @@ func (s *Store) makePast(ctx context.Context, key pastKey) (*tree, error) {
 	return nil, err
 }
 
-// undo takes changes back. Only the first change of an object counts, since it knows what was before all of them.
+// undo takes changes back. Only the first change of each object counts, since it has the object before all of them.
 type undo struct {
 	tree *tree
 	done map[string]bool
 
 	room *pastCache
 	ctx  context.Context
-	size int64 // bytes that were reserved for what is taken back
+	size int64 // bytes reserved so far
 }
 
-// undoOverhead is about what it takes to replace an object in the copy of a tree: parts of the tree.
+// undoOverhead is about how many bytes of tree nodes it takes to replace an object in the copy of a tree.
 const undoOverhead = 1 << 10
 
 func (u *undo) take(events []*resources.Event) error {

@@ -14,31 +14,31 @@ import (
 )
 
 const (
-	// pastCacheMax is how many bytes past states take, all together, whoever holds them: those that are being made, those that
-	// lists are being written of, those that are kept. A list that alone needs more is answered with 410.
+	// pastCacheMax bounds the bytes of all past states together: those that are being computed, those that lists are
+	// being written from, and those that are kept. A list that alone needs more is answered with 410.
 	pastCacheMax = 64 << 20
-	// pastCacheAge is for how long one is kept after it was used last.
+	// pastCacheAge is how long a state is kept after its last use.
 	pastCacheAge = time.Minute
 	// pastCacheWait is how long a list waits for room.
 	pastCacheWait = 3 * time.Second
 )
 
-// pastCache bounds the past states that lists at older revisions are made of, and keeps those that were asked for of late: the
-// pages of a list all ask for the same one.
+// pastCache bounds the past states that lists at older revisions are made from, and keeps those that were used
+// recently: all pages of a list need the same one.
 //
-// A state costs what it alone holds: the objects that are no longer in the present one. Those that were replaced before it
-// was made are counted exactly, until the garbage collector has taken the state (live): a client that reads slowly holds
-// one however long ago it was dropped here. Those that were replaced later are counted for the states that are kept, which
-// are dropped when they come to more than half of the bound.
+// A state costs the objects that only it holds, because they are no longer in the present state. Objects that were
+// replaced before it was computed are counted exactly, until the garbage collector has freed the state (live): a client
+// that reads slowly holds a state long after it was dropped here. Objects that were replaced later are counted for the
+// kept states, which are dropped when these add up to more than half of the bound.
 type pastCache struct {
 	clock  clock.Clock
 	max    int64
 	wait   time.Duration
-	making chan struct{} // has a value while a state is being made: one at a time, through one connection
+	making chan struct{} // has a value while a state is being computed: one at a time, through one connection
 
 	mu    sync.Mutex
 	byKey map[pastKey]*list.Element
-	order list.List     // of *pastEntry, the one used last in front
+	order list.List     // of *pastEntry, the most recently used in front
 	live  int64         // bytes
 	freed chan struct{} // closed when live falls
 }
@@ -53,12 +53,12 @@ type pastEntry struct {
 	tree *tree
 	used time.Time
 
-	size       int64 // bytes that were counted when it was made
+	size       int64 // bytes that were counted when it was computed
 	collection *collection
-	replaced   int64 // collection.replaced when it was made
+	replaced   int64 // collection.replaced when it was computed
 }
 
-// holds is how many bytes would be free without the entry, at most.
+// holds is an upper bound of the bytes that dropping the entry would free.
 func (e *pastEntry) holds() int64 { return e.size + e.collection.replaced.Load() - e.replaced }
 
 func newPastCache(c clock.Clock) *pastCache {
@@ -66,7 +66,7 @@ func newPastCache(c clock.Clock) *pastCache {
 		byKey: map[pastKey]*list.Element{}, freed: make(chan struct{})}
 }
 
-// enter waits for its turn to make a state. It is over with leave.
+// enter waits for its turn to compute a state. The caller ends its turn with leave.
 func (p *pastCache) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case p.making <- struct{}{}:
@@ -76,12 +76,12 @@ func (p *pastCache) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// tooLargeError says that a state alone is larger than all may be.
+// tooLargeError says that a state alone exceeds the bound of all states.
 type tooLargeError struct{}
 
 func (*tooLargeError) Error() string { return "too much has changed since" }
 
-// reserve makes room for so many bytes more of a state that has some already. Errors: *tooLargeError, resources.ErrBusy, the
+// reserve makes room for more bytes of a state that has some already. Errors: *tooLargeError, resources.ErrBusy, the
 // context's.
 func (p *pastCache) reserve(ctx context.Context, bytes, has int64) error {
 	p.mu.Lock()
@@ -98,8 +98,8 @@ func (p *pastCache) reserve(ctx context.Context, bytes, has int64) error {
 	return nil
 }
 
-// makeRoom waits until there is room. A state without a holder is found by the garbage collector, so that has to run; what
-// is kept goes if that is not enough. Called with mu, which it gives back meanwhile.
+// makeRoom waits until there is room. Only the garbage collector finds states without a holder, so it has to run; if
+// that frees too little, kept states are dropped. Called with mu, which it releases meanwhile.
 func (p *pastCache) makeRoom(ctx context.Context, bytes int64) error {
 	timer := time.NewTimer(p.wait)
 	defer timer.Stop()
@@ -113,7 +113,7 @@ func (p *pastCache) makeRoom(ctx context.Context, bytes int64) error {
 			runtime.GC()
 		}
 		err := func() error {
-			pause := time.NewTimer(p.wait / 8) // then look whether more can be let go of
+			pause := time.NewTimer(p.wait / 8) // then check whether the next round can free more
 			defer pause.Stop()
 			select {
 			case <-freed:
@@ -133,7 +133,7 @@ func (p *pastCache) makeRoom(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// release gives back what was reserved.
+// release returns reserved bytes.
 func (p *pastCache) release(bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +142,7 @@ func (p *pastCache) release(bytes int64) {
 	p.freed = make(chan struct{})
 }
 
-// get returns a state that is kept, or nil.
+// get returns a kept state, or nil.
 func (p *pastCache) get(key pastKey) *tree {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +156,7 @@ func (p *pastCache) get(key pastKey) *tree {
 	return entry.tree
 }
 
-// add keeps a state, whose bytes are reserved, and counts them until the garbage collector has taken it.
+// add keeps a state, whose bytes are reserved, and counts them until the garbage collector has freed it.
 func (p *pastCache) add(entry *pastEntry) {
 	runtime.AddCleanup(entry.tree, p.release, entry.size)
 	entry.used = p.clock.Now()
@@ -166,8 +166,8 @@ func (p *pastCache) add(entry *pastEntry) {
 	p.trim()
 }
 
-// trim drops kept states, those used longest ago first, until they hold no more than they may. It is cheap when there are
-// none: every batch calls it, since it may have replaced what they hold.
+// trim drops kept states, the least recently used first, until they hold at most half of the bound. It is cheap if
+// there are none: every batch calls it, since it may have replaced objects that they hold.
 func (p *pastCache) trim() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,8 +181,7 @@ func (p *pastCache) trim() {
 	}
 }
 
-// expire forgets what was not used for pastCacheAge, and returns when to look again (zero: nothing is
-// left).
+// expire drops states that were not used for pastCacheAge, and returns when to look again (zero: none is left).
 func (p *pastCache) expire(now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,14 +203,14 @@ func (p *pastCache) forget(key pastKey) {
 	}
 }
 
-// clear forgets all.
+// clear drops all kept states.
 func (p *pastCache) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clearKept()
 }
 
-// clearKept is clear, with mu.
+// clearKept is clear, called with mu.
 func (p *pastCache) clearKept() {
 	clear(p.byKey)
 	p.order.Init()

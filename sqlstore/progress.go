@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// Progress tells how far a store has come that is being opened, to whoever asks meanwhile. What it says is for everybody: it names no
-// host, and no error of the database.
+// Progress tells concurrent callers how far the opening of a store has come. Everybody may read it: it contains no host
+// name and no error of the database.
 type Progress struct {
 	usable, loaded atomic.Bool
 	read, about    atomic.Int64 // objects
 }
 
-// Database returns nil once the database can be used, until Open or Store.Await wait for it again.
+// Database returns nil once the database can be used, until Open or Store.Await waits for it again.
 func (p *Progress) Database() error {
 	if p.usable.Load() {
 		return nil
@@ -21,7 +21,8 @@ func (p *Progress) Database() error {
 	return errors.New("the database cannot be used yet")
 }
 
-// Objects returns nil once all objects are in memory, and else says how many were read, of about how many.
+// Objects returns nil once all objects are in memory; before that, an error that says how many of about how many were
+// read.
 func (p *Progress) Objects() error {
 	if p.loaded.Load() {
 		return nil
@@ -33,18 +34,18 @@ func (p *Progress) Objects() error {
 	return fmt.Errorf("%d objects read", p.read.Load())
 }
 
-// awaited says how an attempt to use the database has ended.
+// awaited records the result of an attempt to use the database.
 func (p *Progress) awaited(err error) {
-	if p != nil { // as it is in tests of await alone
+	if p != nil { // nil in tests of await alone
 		p.usable.Store(err == nil)
 	}
 }
 
-// begin says that objects are read from the first one on.
+// begin resets the count: objects are read from the first one on.
 func (p *Progress) begin() {
 	p.read.Store(0)
 	p.about.Store(0)
 }
 
-// estimate says how many objects there are, by those in so many of all parts of the table.
+// estimate computes the number of objects from those that were read in so many of all parts of the table.
 func (p *Progress) estimate(parts, all int64) { p.about.Store(p.read.Load() * all / parts) }

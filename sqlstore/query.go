@@ -17,33 +17,35 @@ import (
 	"github.com/rowlock/rowlock/resources/views"
 )
 
-// A query of a person is answered by a SQLite in memory, whatever the database is. It has the views that the database has, over tables
-// that read what they are asked for of the Source (query_tables.go). So it is the same SQL for both databases; what is encrypted is read
-// where the keys are given; and no statement of a person reaches the database, which such a one could change, or could use to
-// read more than the views show.
+// A person's query is answered by a SQLite in memory, whatever the database is. It has the same views as the database,
+// over tables that read the needed rows from the Source (query_tables.go). So the SQL is the same for both databases;
+// encrypted rows are read where the keys are; and no statement of a person reaches the database, which it could change,
+// or use to read more than the views show.
 
-// QueryOptions say what is asked.
+// QueryOptions describe a query.
 type QueryOptions struct {
-	// Views are those that there are, besides those of all resources.
+	// Views are the views that exist, besides those of all resources.
 	Views []views.View
 	// Text is one statement that returns rows.
 	Text string
 	// MaxRows is how many rows are returned at most.
 	MaxRows int
-	// Refused, if set, is told which views cannot be made, and why. The query is answered without them.
+	// Refused, if set, is called for each view that cannot be created, with the reason. The query is answered without
+	// them.
 	Refused func(view string, err error)
-	// Columns is told their names, before the first row. Row is told each row, whose values are nil, int64, float64, string or []byte, and
-	// the callee's own.
+	// Columns is called with the column names, before the first row. Row is called with each row, whose values are nil,
+	// int64, float64, string or []byte, and may be kept by the callee.
 	Columns func([]string) error
 	Row     func([]any) error
 }
 
-// ErrNotAQuery says that a statement is no query, or not one: those that write are refused.
+// ErrNotAQuery says that a text is not a single query: statements that write are refused.
 var ErrNotAQuery = errors.New("only a single SELECT (or WITH … SELECT, or VALUES) is taken: nothing can be changed here")
 
-// Query answers a query of a person. more tells that there are more rows than were wanted.
+// Query answers a person's query. more reports that there are more rows than MaxRows.
 //
-// Errors: ErrNotAQuery; ErrQueryTooLarge (BoundQueries); those of ctx, which ends it after the step that it is at (which can take minutes); what is wrong with the query; those of the database, and of Row and Columns.
+// Errors: ErrNotAQuery; ErrQueryTooLarge (BoundQueries); those of ctx, which ends the query after its present step
+// (which can take minutes); errors of the query; those of the database, and of Row and Columns.
 func (s *Source) Query(ctx context.Context, o QueryOptions) (more bool, err error) {
 	text, err := oneQuery(o.Text)
 	if err != nil {
@@ -66,14 +68,15 @@ func (s *Source) Query(ctx context.Context, o QueryOptions) (more bool, err erro
 	return q.rows > o.MaxRows, err
 }
 
-// wouldWrite is what SQLite says of a WITH before a statement that is no query. That nothing is written does not depend on it.
+// wouldWrite matches SQLite's errors for a WITH before a statement that is not a query. It only improves the error:
+// nothing is written in any case.
 var wouldWrite = regexp.MustCompile(`(?i)because it is a view|readonly|near "(insert|update|delete|replace)"`)
 
-// asking is a query on its way.
+// asking is a query that is being answered.
 type asking struct {
 	QueryOptions
 	tables  *queryTables
-	emit    string // the name of the function that is told each row
+	emit    string // the name of the function that receives each row
 	columns int
 	rows    int
 	failure error // of Row
@@ -82,7 +85,8 @@ type asking struct {
 // memory opens databases of one driver in memory.
 type memory struct{ d *sqlite.Driver }
 
-// Connect opens one. What stands in double quotes is a name there, as in Postgres: SQLite would take one that it does not know for a text.
+// Connect opens a database. Double-quoted text is a name there, as in Postgres: by default SQLite would take an unknown
+// name for a string.
 func (m memory) Connect(context.Context) (sqldriver.Conn, error) {
 	return m.d.Open("file::memory:?_dqs=0")
 }
@@ -90,23 +94,23 @@ func (m memory) Connect(context.Context) (sqldriver.Conn, error) {
 func (m memory) Driver() sqldriver.Driver { return m.d }
 
 const (
-	// emitFunction begins the name of the function that is told each row of the result. A statement is interrupted while it runs, which is until its
-	// first row, where it returns rows; so it is one that returns none before all are there. The rest of the name is random: nothing else
-	// calls it.
+	// emitFunction begins the name of the function that receives each row of the result. A statement can be interrupted
+	// only until it returns its first row; with this function the statement returns no row before all are computed. The
+	// rest of the name is random, so that nothing else calls it.
 	emitFunction = "rowlock_emit_"
 
 	objectsModule, changesModule = "rowlock_objects", "rowlock_changes"
 
-	// valueMost is how long a value may be that a query makes, in bytes: it is in memory.
+	// valueMost bounds the bytes of a value that a query computes, because it is in memory.
 	valueMost = 64 << 20
 )
 
-// inQuery says it for the tables of a query.
+// inQuery are the view settings for the tables of a query.
 var inQuery = sqliteViews{bytes: "bytes", encrypted: "encrypted", history: "true"}
 
 func (q *asking) run(ctx context.Context, text string) (err error) {
 	d := &sqlite.Driver{}
-	// Else a text would end where it has a NUL.
+	// As a function's argument, a text does not end at a NUL.
 	if err := d.RegisterFunction(q.emit, &sqlite.FunctionImpl{NArgs: -1, VolatileArgs: true, Scalar: q.take}); err != nil {
 		return err
 	}
@@ -140,7 +144,8 @@ func (q *asking) run(ctx context.Context, text string) (err error) {
 	return err
 }
 
-// prepare makes tables and views, after which nothing can be made or changed on the connection, and no other file opened.
+// prepare creates tables and views. After that, nothing can be created or changed on the connection, and no other file
+// opened.
 func (q *asking) prepare(ctx context.Context, conn *sql.Conn) error {
 	exec := func(statements ...string) error {
 		for _, statement := range statements {
@@ -188,7 +193,7 @@ func columnsOf(ctx context.Context, conn *sql.Conn, query string) ([]string, err
 	return columns, errors.Join(err, rows.Err())
 }
 
-// take takes a row of the result, which is SQLite's memory. One that is too many is counted alone.
+// take receives a row of the result, whose values are SQLite's memory. Rows beyond MaxRows are only counted.
 func (q *asking) take(_ *sqlite.FunctionContext, values []sqldriver.Value) (sqldriver.Value, error) {
 	if len(values) != q.columns {
 		return nil, errors.New("this is no row of the result")

@@ -15,42 +15,45 @@ import (
 	"github.com/rowlock/rowlock/resources/views"
 )
 
-// queryTables are the tables objects and changes of a query: rows of a Source, without what nobody is to see (see hidden and withoutSecrets). They are read in
-// pages, so that a Postgres can be asked for several at a time through the one connection that sees the state.
+// queryTables are the tables objects and changes of a query: rows of a Source, without those that must not be shown
+// (see isHidden and withoutSecrets). They are read in pages, because in Postgres several of them may be read at a time,
+// through the one connection that sees the state.
 type queryTables struct {
 	source *Source
 	ctx    context.Context //nolint:containedctx // a query has one, and SQLite calls in between without it
-	// failure is why the database could not be read. SQLite hands on the text alone.
+	// failure is the error of reading the database. SQLite passes on only its text.
 	failure error
 }
 
 const (
-	// queryPage is how many rows are read at a time, at most, and queryBytes how many bytes of them, but for the last one.
+	// queryPage is how many rows are read at a time at most, and queryBytes how many bytes of them, not counting the
+	// last row.
 	queryPage  = 256
 	queryBytes = 4 << 20
 )
 
-// rowsTable is a table of a query, and rowsCursor one who reads it.
+// rowsTable is a table of a query, and rowsCursor a cursor that reads it.
 type (
 	rowsTable struct {
 		*queryTables
-		// bound are how many columns, from the first, can be had of one value alone. wide is the number of the column that costs much.
+		// bound is how many columns, from the first on, can be restricted to one value. wide is the number of the
+		// expensive column.
 		bound, wide int
 		fetch       func(c *rowsCursor) ([][]vtab.Value, error)
 	}
 	rowsCursor struct {
 		*rowsTable
-		equal  []*string // what the first columns are to be; nil: anything
-		narrow bool      // the wide column is not wanted
+		equal  []*string // required values of the first columns; nil: any value
+		narrow bool      // the wide column is not needed
 		page   [][]vtab.Value
 		at     int
-		last   []vtab.Value // of the page before; nil: none
+		last   []vtab.Value // of the previous page; nil: there is none
 		limit  int          // how many rows the next page has at most; 0: queryPage
 		over   bool
 	}
 )
 
-// objectRows and changeRows make them.
+// objectRows and changeRows create the tables.
 type (
 	objectRows struct{ *queryTables }
 	changeRows struct{ *queryTables }
@@ -86,7 +89,8 @@ func (m changeRows) Connect(c vtab.Context, args []string) (vtab.Table, error) {
 	return m.Create(c, args)
 }
 
-// BestIndex implements vtab.Table: it says by which of the first columns rows can be had. SQLite looks at what it gets once more.
+// BestIndex implements vtab.Table: it says which of the first columns can restrict the rows. SQLite checks the rows
+// again.
 func (t *rowsTable) BestIndex(info *vtab.IndexInfo) error {
 	info.EstimatedCost, info.EstimatedRows = 1e6, 1e5
 	args := 0
@@ -163,8 +167,8 @@ func (c *rowsCursor) Rowid() (int64, error) { return int64(c.at), nil }
 // Close implements vtab.Cursor.
 func (c *rowsCursor) Close() error { return nil }
 
-// read returns the next page of a statement. A page may be empty and not the last, where rows are hidden: it goes on then. After one that had too many
-// bytes the next has fewer rows: Postgres sends all that it was asked for.
+// read returns the next page of a statement. If rows are hidden, a page may be empty without being the last one. After
+// a page with too many bytes the next one has fewer rows: Postgres sends all rows that a statement asks for.
 func (c *rowsCursor) read(statement string, args []any, row func(*sql.Rows) (values []vtab.Value, shown bool, err error)) (page [][]vtab.Value, err error) {
 	limit := cmp.Or(c.limit, queryPage)
 	rows, err := c.source.tx.QueryContext(c.ctx, fmt.Sprintf("%s LIMIT %d", statement, limit), args...)
@@ -190,7 +194,7 @@ func (c *rowsCursor) read(statement string, args []any, row func(*sql.Rows) (val
 	return page, rows.Err()
 }
 
-// textOf is how many bytes the texts of a row have.
+// textOf returns how many bytes the texts of a row have.
 func textOf(values []vtab.Value) (n int) {
 	for _, v := range values {
 		if text, ok := v.(string); ok {
@@ -200,7 +204,7 @@ func textOf(values []vtab.Value) (n int) {
 	return n
 }
 
-// objects reads a page of that table.
+// objects reads a page of the table objects.
 func (c *rowsCursor) objects() (page [][]vtab.Value, err error) {
 	for len(page) == 0 && !c.over && err == nil {
 		data := "data"
@@ -247,10 +251,10 @@ func (c *rowsCursor) object(rows *sql.Rows) ([]vtab.Value, bool, error) {
 	if err == nil {
 		values[objectData] = withoutNUL(string(plain))
 	}
-	return values, true, c.ctx.Err() // what nobody can read has no data
+	return values, true, c.ctx.Err() // an object that cannot be read has no data
 }
 
-// withoutNUL is JSON with U+FFFD for U+0000, as the views in Postgres have it: SQLite ends a text of JSON there, which would show another one.
+// withoutNUL replaces U+0000 in JSON by U+FFFD, as the views in Postgres do: SQLite would cut the string there.
 func withoutNUL(data string) string {
 	const nul, instead = `\u0000`, `\ufffd`
 	var out strings.Builder
@@ -262,7 +266,7 @@ func withoutNUL(data string) string {
 		}
 		i += at
 		at = i + len(nul)
-		if before := data[:i]; (len(before)-len(strings.TrimRight(before, `\`)))%2 == 0 { // else it is a backslash, and letters
+		if before := data[:i]; (len(before)-len(strings.TrimRight(before, `\`)))%2 == 0 { // else the backslash is escaped, and letters follow
 			out.WriteString(data[from:i] + instead)
 			from = at
 		}
@@ -273,7 +277,7 @@ func withoutNUL(data string) string {
 	return out.String() + data[from:]
 }
 
-// plain is the data of a row in clear.
+// plain returns the decrypted data of a row.
 func (s *Source) plain(ctx context.Context, key resources.Key, row sealed) ([]byte, error) {
 	if !isSealed(row.data) {
 		return []byte(row.data), nil
@@ -282,7 +286,8 @@ func (s *Source) plain(ctx context.Context, key resources.Key, row sealed) ([]by
 	return data, err
 }
 
-// Decrypt returns a row in clear as a server would read it that has Options.Transformers. Errors: those of the transformer.
+// Decrypt returns a row decrypted, as a server with Options.Transformers would read it. Errors: those of the
+// transformer.
 func (s *Source) Decrypt(ctx context.Context, r Row) (Row, error) {
 	if !s.sealer.opens(r.Data) {
 		return r, nil
@@ -302,15 +307,16 @@ func (s *Source) Decrypt(ctx context.Context, r Row) (Row, error) {
 	return r, nil
 }
 
-// Decrypter is a Source of no database, for Decrypt alone: of the rows of a backup, by Options.Transformers of the store that this is of.
+// Decrypter returns a Source without a database, which only serves Decrypt: for the rows of a backup, with the
+// Options.Transformers of its store.
 func Decrypter(by value.ResourceTransformers) *Source {
 	return &Source{sealer: &sealer{transformers: by}}
 }
 
-// isHidden tells whether the rows of a resource are the server's own.
+// isHidden reports whether the rows of a resource are the server's own.
 func isHidden(resource string) bool { return strings.HasSuffix(resource, internalRows) }
 
-// withoutSecrets is an object without the values of a Secret's data.
+// withoutSecrets returns an object without the values of a Secret's data.
 func withoutSecrets(resource string, data []byte) ([]byte, error) {
 	if !views.OfBuiltin(resource).Secret {
 		return data, nil
@@ -335,7 +341,7 @@ func withoutSecrets(resource string, data []byte) ([]byte, error) {
 	return json.Marshal(o)
 }
 
-// changes reads a page of that table, of the changes that history has.
+// changes reads a page of the table changes, after the floor.
 func (c *rowsCursor) changes() (page [][]vtab.Value, err error) {
 	author := "author"
 	if c.source.state.Version < c.source.authorVersion() {

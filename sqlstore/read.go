@@ -23,7 +23,8 @@ func (s *Store) Get(ctx context.Context, key resources.Key, at resources.At) (*r
 	return o.Unpacked(), nil
 }
 
-// Kept returns an object as the cache keeps it, which may be packed, for those who keep it for long themselves. Nil: there is none.
+// Kept returns an object as the cache keeps it, which may be packed, for callers that keep it for long. Nil: there is
+// none.
 func (s *Store) Kept(key resources.Key) *resources.Object {
 	o, _ := s.tree(key.Resource).objects.Get(key.Path())
 	return o
@@ -36,7 +37,7 @@ func (s *Store) Snapshot(ctx context.Context, resource string, at resources.At) 
 		now, err = s.readableAll(ctx, resource, at)
 	}
 	if unread := (*resources.TransformError)(nil); at.Match == resources.Exact && errors.As(err, &unread) {
-		err = nil // what was there then may be readable
+		err = nil // the past state may be readable
 	}
 	if err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func (s *Store) Snapshot(ctx context.Context, resource string, at resources.At) 
 	past, err := s.past(ctx, resource, at.Revision)
 	if err == nil {
 		if err = past.tree.readablePast(at); err != nil {
-			s.pastCache.forget(pastKey{resource, at.Revision}) // the next one may be readable
+			s.pastCache.forget(pastKey{resource, at.Revision}) // a newly computed state may be readable
 		}
 	}
 	if err != nil {
@@ -56,14 +57,14 @@ func (s *Store) Snapshot(ctx context.Context, resource string, at resources.At) 
 	return past, nil
 }
 
-// Changed returns up to where a resource type may have changed; see resources.Reader. The tree is in place before the revision is
-// that lets reads show it.
+// Changed returns up to where a resource type may have changed; see resources.Reader. The tree is replaced before
+// revisions.current reaches the revision that lets reads show it.
 func (s *Store) Changed(resource string) int64 { return s.tree(resource).last }
 
-// Amount tells how much there is of a resource type; see resources.Reader.
+// Amount returns how much there is of a resource type; see resources.Reader.
 func (s *Store) Amount(resource string) resources.Amount { return s.tree(resource).amount() }
 
-// present returns the newest state that is visible, once that is as new as at wants it.
+// present returns the newest visible state, once that is as new as at requires.
 func (s *Store) present(ctx context.Context, resource string, at resources.At) (snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return snapshot{}, err
@@ -71,12 +72,12 @@ func (s *Store) present(ctx context.Context, resource string, at resources.At) (
 	if err := s.awaitPoint(ctx, at); err != nil {
 		return snapshot{}, err
 	}
-	// The revision is read before the tree: whatever changed up to it is in a tree that is read later.
+	// The revision is read before the tree: a tree that is read later has every change up to it.
 	revision := s.revisions.current.Load()
 	t := s.tree(resource)
 	if t.last > revision {
-		// The tree belongs to a batch that is being applied. Answering from it now would show a change whose
-		// neighbours in other types are not to be seen yet; the rest of the batch takes microseconds.
+		// The tree belongs to a batch that is being applied. An answer from it now would show a change while changes of
+		// the same batch in other types are not visible yet; the rest of apply takes microseconds.
 		if err := s.revisions.wait(ctx, t.last); err != nil {
 			return snapshot{}, err
 		}
@@ -85,13 +86,13 @@ func (s *Store) present(ctx context.Context, resource string, at resources.At) (
 	return snapshot{tree: t, revision: revision}, nil
 }
 
-// awaitPoint returns when the cache is as new as at wants it.
+// awaitPoint returns when the cache is as new as at requires.
 func (s *Store) awaitPoint(ctx context.Context, at resources.At) error {
 	switch at.Match {
 	case resources.Any:
 		return nil
 	case resources.MostRecent:
-		// Where no other server writes, this is Any: apply comes before the answer to a writer.
+		// Without other servers this is Any: apply comes before the answer to a writer.
 		if s.peers != nil {
 			return s.peers.refresh(ctx)
 		}
@@ -105,7 +106,7 @@ func (s *Store) awaitPoint(ctx context.Context, at resources.At) error {
 	return s.revisions.wait(ctx, at.Revision)
 }
 
-// tree returns the present state of a resource type, without making room for one that nobody wrote.
+// tree returns the present state of a resource type, without creating a collection for a type without writes.
 func (s *Store) tree(resource string) *tree {
 	if c, ok := s.collections.Load(resource); ok {
 		return c.(*collection).tree.Load()

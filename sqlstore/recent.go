@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// recent learns the counter for reads at "most recent". One question is under way at a time; who asks meanwhile waits
-// for the next, since the answer to the present one may be older than what the caller knows of.
+// recent reads the counter for reads at "most recent". One query runs at a time; a read that comes meanwhile waits for
+// the next query, since the answer of the running one may be older than a revision that its caller knows.
 type recent struct {
 	learn func() (int64, error)
 
 	mu      sync.Mutex
 	running bool
-	next    *answer // what waits for the question after the one that runs
+	next    *answer // the answer that reads wait for; its query runs after the present one
 	work    sync.WaitGroup
 }
 
@@ -42,7 +42,7 @@ func (r *recent) ask(ctx context.Context) (int64, error) {
 	}
 }
 
-// run asks until no read waits.
+// run queries until no read waits.
 func (r *recent) run() {
 	for {
 		r.mu.Lock()
@@ -59,5 +59,5 @@ func (r *recent) run() {
 	}
 }
 
-// wait returns when no question is under way.
+// wait returns when no query is running.
 func (r *recent) wait() { r.work.Wait() }

@@ -12,15 +12,17 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/recording"
 )
 
-// ObjectHistory says what is kept of writes for people, beside the log, which watches need. The zero value: nothing.
+// ObjectHistory configures the object history: writes that are kept for people, besides the log, which watches need.
+// The zero value: none.
 type ObjectHistory struct {
-	// Age is how long a write is kept at most; 0: nothing is kept.
+	// Age is how long a write is kept at most; 0: none is kept.
 	Age time.Duration
 	// Revisions is how many writes of an object are kept at most, the last ones; 0 means DefaultObjectRevisions.
 	Revisions int
-	// Size bounds all that is kept, in bytes of the database: what is oldest goes first. 0 means DefaultObjectHistorySize.
+	// Size bounds the object history, in bytes of the database: the oldest writes are removed first. 0 means
+	// DefaultObjectHistorySize.
 	Size int64
-	// SecretValues keeps the values of Secrets; else there are keyed hashes in their place.
+	// SecretValues keeps the values of Secrets; without it, keyed hashes replace them.
 	SecretValues bool
 }
 
@@ -44,56 +46,60 @@ func (o *ObjectHistory) complete() error {
 	return nil
 }
 
-// recorder fills the object history: it follows the log and puts into the table revisions what is to be kept of it. Writes do not
-// wait for it and cost no more for it: it reads what they have committed, a step at a time, as a duty of the janitor, and rests
-// after each step for many times as long as that took. The rows of a step and how far it has come are one transaction, so a process
-// that is killed leaves nothing out and keeps nothing twice. Servers that share a database take turns: who finds the row of recording
-// locked, or has lost it to another, comes back later.
+// recorder fills the object history: it follows the log and records its writes in the table revisions. Writes neither
+// wait for it nor cost more because of it: it reads committed changes, a step at a time, as a duty of the janitor, and
+// rests after each step for many times as long as the step took. The rows of a step and its position are one
+// transaction, so a process that is killed neither omits a write nor records it twice. Servers that share a database
+// take turns: a server that finds the row of recording locked, or another server's progress in it, tries again later.
 //
-// The log is pruned as if it were not there, but for changes that it has not come to: these stay for as long again as their age asks for. The
-// size of the log is a bound for them, too. What is pruned before it is recorded is a gap, of which the log of the server and a metric tell.
+// The log is pruned as if there were no recorder, except for changes that are not recorded yet: these stay twice as
+// long as their age allows. The size of the log bounds them, too. Changes that are pruned before they are recorded are
+// a gap, which the server's log and a metric report.
 type recorder struct {
 	store   *Store
 	options ObjectHistory
 	metrics *recorderMetrics
 
-	// revision is how far the database says that the history has come; bytes how much it has. They may be behind another server.
+	// revision is the position of the history in the database; bytes is its size. They may be behind another server.
 	revision, bytes atomic.Int64
 
-	mu   sync.Mutex // a step; guards the rest
-	seen int64      // how far this server has read, perhaps beyond revision: there was nothing to keep of what is between
-	// tellAt is when the database is told of that, at the latest: before the log is pruned.
+	mu   sync.Mutex // held during a step; guards the fields below
+	seen int64      // how far this server has read; changes after revision up to seen had nothing to keep
+	// tellAt is when seen is stored in the database at the latest: before the log is pruned.
 	tellAt time.Time
-	// notBefore is when the next step may be, unless somebody waits for it.
+	// notBefore is the earliest time of the next step, unless a caller waits for it.
 	notBefore time.Time
 	packer    recording.Packer
-	hinted    bool // that something was recorded without its object
+	hinted    bool // the log says that a write was recorded without its object
 }
 
 const (
-	// recordDelay is how long after a write it is recorded, at the earliest, so that one step takes many.
+	// recordDelay is how long after a write it is recorded at the earliest, so that one step takes many.
 	recordDelay = time.Second
-	// recordStep is how many changes are read at a time, and recordBytes how many bytes of them, but for the last one.
+	// recordStep is how many changes are read at a time, and recordBytes how many bytes of them, not counting the last
+	// one.
 	recordStep, recordBytes = 128, 1 << 20
-	// recordRest is how many times as long as a step the recorder rests after it; recordRestBehind, when half of the log waits for it, by its size or its age.
+	// recordRest is how many times as long as a step the recorder rests after it; recordRestBehind is the same while
+	// half of the log, by its size or its age, is not recorded yet.
 	recordRest, recordRestBehind = 15, 3
-	// recordSkipped is how many changes are passed, of which nothing is kept, before the database is told.
+	// recordSkipped is how many changes without anything to keep are passed before the position is stored in the
+	// database.
 	recordSkipped = 4096
-	// recordTurn is how long a server leaves it to another one that is at it.
+	// recordTurn is how long a server waits when another one is recording.
 	recordTurn = 10 * time.Second
 )
 
-// on tells whether there is an object history.
+// on reports whether there is an object history.
 func (r *recorder) on() bool { return r.options.Age > 0 }
 
-// noteRecord takes up that there will be something to record.
+// noteRecord schedules recording.
 func (j *janitor) noteRecord(at time.Time) {
 	if j.store.recorder.on() {
 		j.at(record, at)
 	}
 }
 
-// record is the duty of the janitor: a step, and when the next one is due.
+// record is a duty of the janitor: it makes a step, and returns when the next one is due.
 func (j *janitor) record() (time.Time, error) {
 	r := j.store.recorder
 	if !r.on() {
@@ -104,7 +110,7 @@ func (j *janitor) record() (time.Time, error) {
 	if j.store.clock.Now().Before(r.notBefore) {
 		return r.notBefore, nil
 	}
-	begun := time.Now() // of the real clock: how much of the machine it takes
+	begun := time.Now() // by the real clock: how long the step occupies the machine
 	done, err := r.step(context.Background(), false)
 	if err != nil {
 		return time.Time{}, err
@@ -123,8 +129,8 @@ func (j *janitor) record() (time.Time, error) {
 	return done.next, nil
 }
 
-// RecordHistory brings the object history up to date with every write that was acknowledged before. Without an object history
-// it does nothing. Errors: resources.ErrUnavailable, resources.ErrClosed, the context's.
+// RecordHistory brings the object history up to date with every write that was acknowledged before the call. Without an
+// object history it does nothing. Errors: resources.ErrUnavailable, resources.ErrClosed, the context's.
 func (s *Store) RecordHistory(ctx context.Context) error {
 	if !s.recorder.on() {
 		return nil
@@ -138,7 +144,7 @@ func (s *Store) RecordHistory(ctx context.Context) error {
 	return err
 }
 
-// reach makes a step if the history has not come to a revision, and tells whether there is more to read.
+// reach makes a step if the history has not come to a revision, and reports whether there is more to read.
 func (r *recorder) reach(ctx context.Context, revision int64) (more bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,11 +161,12 @@ func (r *recorder) reach(ctx context.Context, revision int64) (more bool, err er
 // chanceSteps is how many steps are made before the log is pruned, at most.
 const chanceSteps = 16
 
-// chance is some steps before the log is pruned, whatever else is due and however long the recorder wanted to rest: where the process or the
-// machine slept, what was written before is old at once, and is not to be lost for that. What it fails by the next one tells.
+// chance makes some steps before the log is pruned, whatever else is due and however long the recorder wanted to rest:
+// after the process or the machine slept, all earlier writes are old at once, and must not be lost for that reason. The
+// next step reports errors.
 func (r *recorder) chance() {
 	if !r.on() || !r.mu.TryLock() {
-		return // somebody else is at it
+		return // another goroutine records
 	}
 	defer r.mu.Unlock()
 	for range chanceSteps {
@@ -172,7 +179,8 @@ func (r *recorder) chance() {
 	}
 }
 
-// recordedOf returns the revision after which changes are not in the object history yet, as far as some changes are concerned.
+// recordedOf returns the revision after which changes are not recorded yet; only its relation to the given changes
+// matters.
 func (s *Store) recordedOf(changes []oldChange) (int64, error) {
 	r := s.recorder
 	if !r.on() || len(changes) == 0 {

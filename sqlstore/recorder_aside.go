@@ -11,7 +11,7 @@ import (
 func (d *sqliteDriver) aside(ctx context.Context, committer func(func() error) error, read func(context.Context, sqlConn, bool) (bool, error),
 	write func(context.Context, sqlConn) error) error {
 	var wanted bool
-	never := func() bool { return false } // the recorder begins its step again
+	never := func() bool { return false } // the recorder repeats its step
 	if err := d.gate.pass(ctx, ctx, never, func(held context.Context) (err error) {
 		wanted, err = read(held, d.reads, false)
 		return err
@@ -23,8 +23,9 @@ func (d *sqliteDriver) aside(ctx context.Context, committer func(func() error) e
 	})
 }
 
-// asideStatement begins a transaction. A server that stops in it must not keep the others from going on; and a server that has ended a step goes on
-// behind it without a look, so that the step must not be lost with the database's memory.
+// asideStatement returns the settings of a transaction. A server that stops in it must not block the others. A server
+// that has finished a step continues after it without reading it again, so the commit must be durable: hence
+// synchronous_commit is not off.
 func (l limits) asideStatement() string {
 	return fmt.Sprintf(`SELECT set_config('lock_timeout', '%dms', true), set_config('idle_in_transaction_session_timeout', '%dms', true),
 set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'local' ELSE current_setting('synchronous_commit') END, true)`,
@@ -41,7 +42,7 @@ func (p *postgresDriver) aside(ctx context.Context, _ func(func() error) error, 
 	}
 	defer func() {
 		if err != nil {
-			_ = tx.Rollback() // or it has ended by itself
+			_ = tx.Rollback() // or it has ended already
 		}
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			err = fmt.Errorf("%w: no answer in %v", resources.ErrUnavailable, 2*p.limits.step)

@@ -2,7 +2,7 @@ package sqlstore
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// recorderMetrics is what the object history tells Prometheus.
+// recorderMetrics are the Prometheus metrics of the object history.
 type recorderMetrics struct {
 	recorded, gaps, incomplete prometheus.Counter
 }
@@ -20,7 +20,7 @@ func newRecorderMetrics() *recorderMetrics {
 	}
 }
 
-// collectors are the metrics of an object history, if there is one.
+// collectors returns the metrics of an object history, if there is one.
 func (r *recorder) collectors() []prometheus.Collector {
 	if !r.on() {
 		return nil

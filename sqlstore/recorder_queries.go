@@ -5,20 +5,21 @@ import "github.com/rowlock/rowlock/sqlstore/recording"
 // The SQL of the object history. The text serves both databases.
 const (
 	selectRecordingSQL = `SELECT revision, bytes, secret FROM recording`
-	// forUpdate and skipLocked are what Postgres has beside: the row belongs to one server until its transaction ends.
+	// forUpdate and skipLocked are added in Postgres: the row belongs to one server until its transaction ends.
 	forUpdate  = ` FOR UPDATE`
 	skipLocked = ` SKIP LOCKED`
 
 	selectNoRecordingSQL = `SELECT NOT EXISTS (SELECT 1 FROM recording)`
 
-	// insertRecordingSQL makes the row of that table where there is none. What is in revisions is not recorded again.
+	// insertRecordingSQL inserts the row of recording if there is none. Writes that are in revisions are not recorded
+	// again.
 	insertRecordingSQL = `INSERT INTO recording (id, revision, bytes)
 SELECT 1, coalesce(max(revision), 0), coalesce(sum(size), 0) FROM revisions WHERE true ON CONFLICT DO NOTHING`
 
 	insertRevisionSQL = `INSERT INTO revisions (revision, at, size, op, resource, namespace, name, uid, author, fields, data)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 
-	// updateRecordingSQL names where it starts from, so that a second writer would be found out before it does harm.
+	// updateRecordingSQL is conditional on the previous position, so that a second writer fails before it does harm.
 	updateRecordingSQL = `UPDATE recording SET revision = $1, bytes = $2, secret = $3 WHERE revision = $4`
 
 	selectOldestRevisionSQL = `SELECT min(at) FROM revisions`
@@ -28,15 +29,15 @@ WHERE resource = $1 AND namespace = $2 AND name = $3 AND uid = $4 ORDER BY revis
 
 	forgetOldSQL = `DELETE FROM revisions WHERE revision IN (SELECT revision FROM revisions WHERE at <= $1 ORDER BY at LIMIT $2) RETURNING size`
 
-	// forgetFirstSQL forgets the first revisions, until so many bytes ($2) are gone, or so many revisions ($1).
+	// forgetFirstSQL deletes the first revisions, until so many bytes ($2) or so many revisions ($1) are deleted.
 	forgetFirstSQL = `DELETE FROM revisions WHERE revision IN (SELECT revision FROM (
   SELECT revision, sum(size) OVER (ORDER BY revision) - size AS before FROM (SELECT revision, size FROM revisions ORDER BY revision LIMIT $1) AS f
 ) AS g WHERE before < CAST($2 AS BIGINT)) RETURNING size`
 )
 
-// selectUnrecordedSQL returns the floor, and with it the changes after a revision ($1): so many ($2), or as many as have so
-// many bytes ($3), the last of which may go beyond. All is of one state of the database, so that no change is missing that is after the
-// floor. Of what is skipped the objects are not read.
+// selectUnrecordedSQL returns the floor and, in the same rows, the changes after a revision ($1): at most $2 of them,
+// and no more after the one that reaches $3 bytes. All is read from one state of the database, so that no change after
+// the floor is missing. The objects of skipped changes are not read.
 var selectUnrecordedSQL = `SELECT m.floor, c.revision, c.at, c.op, c.resource, c.namespace, c.name, c.author,
   CASE WHEN c.skip THEN NULL ELSE c.data END,
   CASE WHEN c.skip OR c.op <> 'update' THEN NULL

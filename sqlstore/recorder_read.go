@@ -22,9 +22,9 @@ func (s *Store) RecordedAt(ctx context.Context) (int64, error) {
 	return state.revision, err
 }
 
-// ObjectHistory returns what is kept of writes, the last ones first. It reads the database; what is to be there is brought there by
-// RecordHistory. It does not ask for what no commit can write (see database.history). Errors: resources.ErrUnavailable; the
-// context's.
+// ObjectHistory returns recorded writes, the last ones first. It reads the database; RecordHistory brings that up to
+// date. It does not query for keys that no commit can write (see database.history). Errors: resources.ErrUnavailable;
+// the context's.
 func (s *Store) ObjectHistory(ctx context.Context, q resources.RevisionQuery) (revisions []resources.Revision, err error) {
 	key, identity := resources.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Name}, resources.Key{Name: q.UID}
 	if len(key.Storable()) > 0 || len(identity.Storable()) > 0 {
@@ -40,7 +40,8 @@ func (s *Store) ObjectHistory(ctx context.Context, q resources.RevisionQuery) (r
 	return revisions, err
 }
 
-// selectRevisions is the statement for a query. What is not asked for is not in it, so that the database sees which index serves.
+// selectRevisions returns the statement for a query. It has only the conditions of the query, so that the database can
+// choose an index.
 func selectRevisions(q resources.RevisionQuery) (statement string, args []any) {
 	var where []string
 	term := func(text string, value any) {
@@ -98,7 +99,7 @@ func (s *Store) scanRevision(ctx context.Context, scan func(...any) error, objec
 			if ctx.Err() != nil {
 				return r, ctx.Err()
 			}
-			r.Unreadable = true // the others are to be shown
+			r.Unreadable = true // the other revisions are to be returned
 			return r, nil
 		}
 	}

@@ -9,7 +9,7 @@ WHERE revision > $1 AND length(data) > 0 ORDER BY revision LIMIT $2`
 	rewriteRevisionSQL = `UPDATE revisions SET fields = $1, data = $2 WHERE revision = $3 AND data = $4`
 )
 
-// revisions is objects for the table of the object history.
+// revisions is like objects, for the table of the object history.
 func (r *rewriting) revisions(ctx context.Context) (statements []boundStatement, err error) {
 	var rows []rowToRewrite
 	if err := r.store.db.each(ctx, func(scan func(...any) error) error {

@@ -26,31 +26,32 @@ func (r *revisionRow) args() []any {
 	return []any{r.revision, r.at, r.size, r.op, r.key.Resource, r.key.Namespace, r.key.Name, r.uid, textOrNull(r.author), textOrNull(r.fields), r.data}
 }
 
-// selectRevisionsSQL is what scan reads.
+// selectRevisionsSQL selects the columns that scan reads.
 const selectRevisionsSQL = `SELECT revision, at, size, op, resource, namespace, name, uid, author, fields, data FROM revisions`
 
 func (r *revisionRow) scan(scan func(...any) error) error {
 	return scan(&r.revision, &r.at, &r.size, &r.op, &r.key.Resource, &r.key.Namespace, &r.key.Name, &r.uid, &r.author, &r.fields, &r.data)
 }
 
-// about is what the row says beside the object, so that the checksum is of it, too. The paths that were changed may be encrypted in the row.
+// about returns the row's values besides the object, which the checksum covers, too. In the row, the changed paths may
+// be encrypted.
 func (r *revisionRow) about(paths string) []byte {
 	return fmt.Appendf(nil, "%d %d %q %q %q %q %q %q %q", r.revision, r.at, r.op, r.key.Resource, r.key.Namespace, r.key.Name, r.uid, r.author.String, paths)
 }
 
-// rowBytes is what a row takes beside what is in it that may be long, its places in indexes among it.
+// rowBytes is how many bytes a row takes besides its variable-length values, including its places in indexes.
 const rowBytes = 160
 
-// partsOfSize is what part of the size of the history a write has at most with its object. What is oldest goes first, so that a write as large as all of it
-// would leave nothing of the others.
+// partsOfSize bounds a write with its object to one part in so many of the history's size. The oldest writes are
+// removed first, so a write as large as the whole history would displace all others.
 const partsOfSize = 4
 
 var errTooLarge = errors.New("it is too large for the size of the object history")
 
-// errNoSecret is of a Secret that is none.
+// errNoSecret says that a Secret does not have a Secret's members.
 var errNoSecret = errors.New("it has not the members of a Secret")
 
-// changes reads the next ones and makes rows of those of which something is to be kept.
+// changes reads the next changes and makes rows of those that are to be kept.
 func (s *recordingStep) changes(ctx context.Context, c sqlConn) error {
 	bytes := 0
 	err := eachRow(c.QueryContext(ctx, selectUnrecordedSQL, s.upTo, recordStep, recordBytes))(func(scan func(...any) error) error {
@@ -86,15 +87,15 @@ func (s *recordingStep) changes(ctx context.Context, c sqlConn) error {
 	return err
 }
 
-// missed tells that changes were pruned before they were recorded.
+// missed reports that changes were pruned before they were recorded.
 func (s *recordingStep) missed() {
 	s.metrics.gaps.Inc()
 	s.store.logger.Warn("the object history lacks what was written between two revisions: the log of changes was pruned first, "+
 		"for its size, by a server without an object history, or since the counter of revisions jumped", "after", max(s.was.revision, s.seen), "up to", s.floor)
 }
 
-// fill makes a row of a change, and tells whether it is to be kept. What cannot be decrypted, or not encrypted, or is too large, is kept without the
-// object: that it was written, and by whom, is known.
+// fill makes a row of a change, and reports whether it is to be kept. A change whose object cannot be decrypted or
+// encrypted, or is too large, is kept without the object: the write and its author are recorded.
 func (s *recordingStep) fill(ctx context.Context, row *revisionRow, data string, prev sql.NullString) bool {
 	after, err := s.state(ctx, row, data)
 	var before []byte
@@ -117,7 +118,7 @@ func (s *recordingStep) fill(ctx context.Context, row *revisionRow, data string,
 	}
 	row.uid = gjson.Get(text(after), "metadata.uid").String()
 	err = s.pack(ctx, row, changes.Paths, before, after)
-	if errors.Is(err, errTooLarge) && before != nil { // what has become small can be taken back, however large it was before
+	if errors.Is(err, errTooLarge) && before != nil { // a write that makes an object small can be undone, however large the object was before
 		err = s.pack(ctx, row, changes.Paths, nil, after)
 	}
 	if err != nil {
@@ -126,7 +127,7 @@ func (s *recordingStep) fill(ctx context.Context, row *revisionRow, data string,
 	return true
 }
 
-// pack puts what is kept of a write into its row. Errors: errTooLarge; it cannot be encrypted.
+// pack puts the object's states of a write into its row. Errors: errTooLarge; the object cannot be encrypted.
 func (s *recordingStep) pack(ctx context.Context, row *revisionRow, changed []string, before, after []byte) error {
 	paths, err := json.Marshal(changed)
 	if err != nil {
@@ -157,7 +158,7 @@ func (s *recordingStep) measure(row *revisionRow) {
 	row.size = int64(rowBytes + len(row.data) + len(row.fields.String) + len(row.author.String) + 2*len(row.key.Namespace+row.key.Name))
 }
 
-// state is an object as it is kept.
+// state returns an object in the form that is kept.
 func (s *recordingStep) state(ctx context.Context, row *revisionRow, data string) ([]byte, error) {
 	plain := bytesOf(data)
 	if s.store.sealer.opens(data) {

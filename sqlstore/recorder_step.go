@@ -14,7 +14,7 @@ type sqlConn interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// recordingState is the row of that table.
+// recordingState is the row of the table recording.
 type recordingState struct {
 	revision, bytes int64
 	secret          []byte
@@ -27,33 +27,34 @@ func (s *recordingState) scan(scan func(...any) error) error {
 	return nil
 }
 
-// recordResult says what came of a step.
+// recordResult is the result of a step.
 type recordResult struct {
-	busy bool      // another server is at it
+	busy bool      // another server is recording
 	more bool      // there are more changes
-	next time.Time // when something will be too old; zero: there is nothing
-	// behind is how long ago the last change was made that was read.
+	next time.Time // when the oldest write will be too old; zero: there is none
+	// behind is how long ago the last change that was read was made.
 	behind time.Duration
 }
 
-// recordingStep is one on its way.
+// recordingStep is a step that is running.
 type recordingStep struct {
 	*recorder
 	result recordResult
 	was    recordingState
-	found  bool  // the state
-	anew   bool  // there is none, and it is to be made
+	found  bool  // whether the row of recording was found
+	anew   bool  // there is no row, and it is to be inserted
 	floor  int64 // of the log
 	upTo   int64 // the last change that was read
 	read   int
 	rows   []revisionRow
 	freed  int64
 	wrote  bool
-	// failing is how long it was waited for what could not be decrypted.
+	// failing is how long the step has waited for rows that could not be decrypted.
 	failing time.Duration
 }
 
-// step takes the next changes. With wait it waits for another server that is at it, which else is left to go on. Called with mu.
+// step records the next changes. With wait it waits while another server records; otherwise it leaves that server to go
+// on. Called with mu.
 func (r *recorder) step(ctx context.Context, wait bool) (recordResult, error) {
 	s := &recordingStep{recorder: r}
 	err := r.store.db.aside(ctx, r.store.onCommitter, func(ctx context.Context, c sqlConn, shared bool) (bool, error) {
@@ -74,7 +75,7 @@ func (r *recorder) step(ctx context.Context, wait bool) (recordResult, error) {
 	return s.result, nil
 }
 
-// readAll reads what the step is about, and tells whether there is something to write.
+// readAll reads the changes of the step, and reports whether there is something to write.
 func (s *recordingStep) readAll(ctx context.Context, c sqlConn, shared, wait bool) (write bool, err error) {
 	statement := selectRecordingSQL
 	if shared {
@@ -94,7 +95,7 @@ func (s *recordingStep) readAll(ctx context.Context, c sqlConn, shared, wait boo
 		return s.lost(ctx, c)
 	}
 	if known := s.revision.Swap(s.was.revision); known != 0 && s.was.revision > max(known, s.seen) && !wait {
-		s.found = false // another server has gone on: it is the one that does it
+		s.found = false // another server has made progress: it records
 		return false, nil
 	}
 	if s.was.secret == nil {
@@ -113,7 +114,8 @@ func (s *recordingStep) readAll(ctx context.Context, c sqlConn, shared, wait boo
 	return len(s.rows) > 0 || isDue(s.result.next, now) || s.was.bytes > s.options.Size || s.tells(now), nil
 }
 
-// lost tells whether there is no row of recording at all, so that it is to be made; else another server holds it.
+// lost reports whether the table recording has no row, which is then to be inserted; otherwise another server holds the
+// row.
 func (s *recordingStep) lost(ctx context.Context, c sqlConn) (bool, error) {
 	if err := c.QueryRowContext(ctx, selectNoRecordingSQL).Scan(&s.anew); err != nil {
 		return false, unavailable(err)
@@ -123,13 +125,14 @@ func (s *recordingStep) lost(ctx context.Context, c sqlConn) (bool, error) {
 
 func isDue(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
 
-// tells reports whether the database is to be told of changes of which nothing is kept: seldom, for a commit costs more than they do.
+// tells reports whether the position is to be stored although nothing is kept: seldom, since a commit costs more than
+// such changes.
 func (s *recordingStep) tells(now time.Time) bool {
 	behind := s.upTo - s.was.revision
 	return s.was.revision == 0 || behind > recordSkipped || behind > 0 && isDue(s.tellAt, now)
 }
 
-// done takes up what the step has come to.
+// done takes over the position of the step.
 func (s *recordingStep) done() {
 	s.bytes.Store(s.was.bytes)
 	s.metrics.recorded.Add(float64(len(s.rows)))
@@ -144,7 +147,7 @@ func (s *recordingStep) done() {
 	s.result.next = earlier(s.result.next, s.tellAt)
 }
 
-// oldest returns when the first write that is kept will be too old.
+// oldest returns when the first recorded write will be too old.
 func (s *recordingStep) oldest(ctx context.Context, c sqlConn) (due time.Time, err error) {
 	var at sql.NullInt64
 	if err := c.QueryRowContext(ctx, selectOldestRevisionSQL).Scan(&at); err != nil {
@@ -156,7 +159,7 @@ func (s *recordingStep) oldest(ctx context.Context, c sqlConn) (due time.Time, e
 	return due, nil
 }
 
-// write does what the step comes to.
+// write writes the result of the step.
 func (s *recordingStep) write(ctx context.Context, c sqlConn) error {
 	if s.anew {
 		_, err := c.ExecContext(ctx, insertRecordingSQL)
@@ -180,14 +183,15 @@ func (s *recordingStep) write(ctx context.Context, c sqlConn) error {
 }
 
 const (
-	// forgetStep is how many revisions one statement forgets, and forgetSteps how many statements a step has for them.
+	// forgetStep is how many revisions one statement deletes, and forgetSteps how many such statements a step has.
 	forgetStep, forgetSteps = 64, 8
-	// rowsOfObjects is how much more than a row a step adds may be forgotten of the same objects, when fewer are to be kept than were.
+	// rowsOfObjects is how many revisions of an object a statement deletes at most: more than a step adds, since fewer
+	// may be kept than before.
 	rowsOfObjects = 4 * recordStep
 )
 
-// trim forgets what is more than is to be kept: of the objects that the step has written, of what is old, and of all. What is left to do
-// the next step does.
+// trim deletes revisions beyond the bounds: of the objects that the step has written, of old writes, and of the whole
+// size. The next step does the rest.
 func (s *recordingStep) trim(ctx context.Context, c sqlConn, added int64) error {
 	type object struct{ resource, namespace, name, uid string }
 	seen := map[object]bool{}

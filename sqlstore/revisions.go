@@ -11,10 +11,10 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// futureWait is how long a read waits for a revision that has not come into being, as kube-apiserver does.
+// futureWait is how long a read waits for a future revision, as in kube-apiserver.
 const futureWait = 3 * time.Second
 
-// revisions is the revision that reads may see, and who waits for a later one.
+// revisions holds the revision that reads may see, and the callers that wait for a later one.
 type revisions struct {
 	current atomic.Int64
 	clock   clock.Clock
@@ -23,7 +23,7 @@ type revisions struct {
 	waiters map[chan struct{}]int64
 }
 
-// advance raises the current revision and lets go who waited for it.
+// advance raises the current revision and releases the callers that waited for it.
 func (r *revisions) advance(to int64) {
 	r.current.Store(to)
 	r.mu.Lock()
@@ -36,12 +36,12 @@ func (r *revisions) advance(to int64) {
 	}
 }
 
-// reached returns a channel that is closed when the store is at a revision or beyond. forget ends the waiting.
+// reached returns a channel that is closed when the store is at a revision or beyond. forget stops waiting.
 func (r *revisions) reached(revision int64) (ready chan struct{}, forget func()) {
 	ready = make(chan struct{})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Looked at under the lock: advance raises the revision before it looks who waits for it.
+	// Checked under the lock: advance raises the revision before it looks at the waiters.
 	if r.current.Load() >= revision {
 		close(ready)
 		return ready, func() {}

@@ -8,26 +8,27 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Rewritten says how far Rewrite has come.
+// Rewritten is the progress of Rewrite.
 type Rewritten struct {
 	// Table is objects, changes or revisions.
 	Table string
-	// Rows is how many rows of it were looked at, Stale how many of them were written anew, Unreadable how many cannot be decrypted and
-	// were left as they are.
+	// Rows is how many of its rows were read, Stale how many of them were rewritten, Unreadable how many cannot be
+	// decrypted and were left as they are.
 	Rows, Stale, Unreadable int64
-	// Unread is one of those, and what is wrong with it.
+	// Unread is the error of one of those.
 	Unread error
 }
 
-// Rewrite encrypts anew what the database has encrypted in another way than it would be now, or not at all though it should be: the
-// objects, the log, and then the object history. It may be called while this and other servers work, and be repeated: it does nothing to what is as it
-// should be, so one that was interrupted goes on.
+// Rewrite encrypts rows again that are encrypted differently than they would be now, or are not encrypted although they
+// should be: in objects, in the log, and then in the object history. It may be called while this and other servers
+// work, and be repeated: it does not touch rows that are up to date, so a second call continues an interrupted one.
 //
-// An object stays what it is, at the revision that it is at: how its row is written down is no change, so there is no event, and nobody
-// has to be told. A row is replaced under the condition that it still is what was read, by the committer between batches. Progress
-// is told after each step, with the rows of a table so far.
+// An object keeps its revision: the encoding of its row is not a change, so there is no event. A row is replaced under
+// the condition that it is still what was read, by the committer between batches. progress is called after each step,
+// with the rows of a table so far.
 //
-// Of what it has replaced, the files of a SQLite database have nothing left when it returns without an error. Postgres keeps old rows until they are vacuumed and the space is used again.
+// When it returns without an error, the files of a SQLite database have nothing left of the replaced rows. Postgres
+// keeps old rows until they are vacuumed and their space is used again.
 //
 // Errors: resources.ErrUnavailable, resources.ErrClosed, the context's.
 func (s *Store) Rewrite(ctx context.Context, progress func(Rewritten)) error {
@@ -61,15 +62,15 @@ func (s *Store) onCommitter(f func() error) error {
 // rewriteStep is how many rows are read at a time, and rewritten in one transaction.
 const rewriteStep = 64
 
-// rewriting is a table on its way.
+// rewriting is a table that is being rewritten.
 type rewriting struct {
 	store *Store
 	done  Rewritten
 	step  func(*rewriting, context.Context) ([]boundStatement, error)
 	more  bool
 
-	key      resources.Key // the last of objects that was read
-	revision int64         // the last of changes or revisions that was
+	key      resources.Key // of the last row read from objects
+	revision int64         // of the last row read from changes or revisions
 }
 
 // boundStatement is a statement with its arguments.
@@ -105,7 +106,7 @@ type rowToRewrite struct {
 	statement boundStatement
 }
 
-// count takes a row into the progress.
+// count adds a row to the progress.
 func (r *rewriting) count(row *rowToRewrite) {
 	r.done.Rows++
 	if row.stale {
@@ -117,7 +118,7 @@ func (r *rewriting) count(row *rowToRewrite) {
 	}
 }
 
-// anew returns what is to be in the place of a value, and notes whether that is something else. What cannot be decrypted stays.
+// anew returns the new value of a row, and notes in the row whether it differs. A value that cannot be decrypted stays.
 func (r *rewriting) anew(ctx context.Context, row *rowToRewrite, was sealed) (sealed, error) {
 	data, f, stale, err := r.store.sealer.open(ctx, row.key, was)
 	if ctx.Err() != nil {
@@ -134,7 +135,7 @@ func (r *rewriting) anew(ctx context.Context, row *rowToRewrite, was sealed) (se
 	return r.store.sealer.seal(ctx, row.key, data, f)
 }
 
-// objects reads a step of that table, and returns what is to be done to it.
+// objects reads a step of the table objects, and returns the statements that rewrite its rows.
 func (r *rewriting) objects(ctx context.Context) (statements []boundStatement, err error) {
 	var rows []rowToRewrite
 	if err := r.store.db.each(ctx, func(scan func(...any) error) error {
@@ -162,8 +163,9 @@ func (r *rewriting) objects(ctx context.Context) (statements []boundStatement, e
 	return statements, nil
 }
 
-// changes is objects for the other table. Servers that follow the log know the changes of one transaction by what the rows have in
-// common (page.cut): if one of them is written anew, all are, by one transaction.
+// changes is like objects, for the table changes. Servers that follow the log recognise the changes of one transaction
+// by a common value of the rows (page.cut): if one row is rewritten, all rows of its transaction are, by one
+// transaction.
 func (r *rewriting) changes(ctx context.Context) (statements []boundStatement, err error) {
 	rows, err := r.readChanges(ctx)
 	for i := 0; i < len(rows) && err == nil; {
@@ -183,7 +185,7 @@ func (r *rewriting) changes(ctx context.Context) (statements []boundStatement, e
 	return statements, err
 }
 
-// readChanges reads whole transactions, one at least.
+// readChanges reads whole transactions, at least one.
 func (r *rewriting) readChanges(ctx context.Context) (rows []rowToRewrite, err error) {
 	statement := selectRewriteChangesHead + r.store.db.rewritesTogether() + selectRewriteChangesTail
 	for limit := rewriteStep; ; limit *= 2 {
@@ -212,7 +214,7 @@ func (r *rewriting) readChanges(ctx context.Context) (rows []rowToRewrite, err e
 	}
 }
 
-// anewChange computes what a change is to be.
+// anewChange computes the statement that rewrites a change.
 func (r *rewriting) anewChange(ctx context.Context, row *rowToRewrite) error {
 	now, err := r.anew(ctx, row, row.data)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/resources/typedjson"
 )
 
-// changeRow is a row of changes. Objects go in and out as strings: they are JSON text, and a person may query them.
+// changeRow is a row of changes. Objects are stored as strings: they are JSON text, and people may query them.
 type changeRow struct {
 	revision, at, size        int64
 	op                        string
@@ -76,17 +76,17 @@ func encodeFields(f fields.Set) (sql.NullString, error) {
 	return sql.NullString{String: text(b), Valid: true}, err
 }
 
-// loader makes objects of rows. It shares the strings that repeat: a store has few types, namespaces, label keys.
-// Objects made of one set of labels share it, too: most are, and a set is the largest part of an object beside its data.
+// loader makes objects of rows. It shares repeated strings: a store has few types, namespaces and label keys. Objects
+// with equal labels share their set, too: most have one, and a set is the largest part of an object beside its data.
 type loader struct {
 	strings        map[string]string
 	labelSets      textSets
 	selectableSets textSets
 	origin         string // where history was read
 	sealer         *sealer
-	within         time.Duration               // how long to open a row may take; 0: as long as it takes
-	failing        time.Duration               // how long rows took that did not open
-	changed        map[int64]*resources.Object // what was read of history, by revision
+	within         time.Duration               // time limit to decrypt a row; 0: none
+	failing        time.Duration               // time spent on rows that could not be decrypted
+	changed        map[int64]*resources.Object // objects read from history, by revision
 
 	row  objectRow
 	into []any // row
@@ -100,7 +100,7 @@ type objectRow struct {
 	data     string
 }
 
-// textSets are sets by the JSON that they were made of.
+// textSets are sets by the JSON that they were parsed from.
 type textSets map[string]map[string]string
 
 // textSetsMax is how many sets are remembered, and shared.
@@ -140,11 +140,11 @@ func (l *loader) object(scan func(...any) error) (loaded, error) {
 	}
 	key := resources.Key{Resource: l.intern(r.key.Resource), Namespace: l.intern(r.key.Namespace), Name: r.key.Name}
 	path := key.Path()
-	key.Name = path[len(path)-len(key.Name):] // one string instead of two, as long as the object
+	key.Name = path[len(path)-len(key.Name):] // one string instead of two, for the object's lifetime
 	return loaded{path, l.build(key, r.revision, bytesOf(r.data), r.fields)}, nil
 }
 
-// build makes an object of what a row has of it, or one that is Unreadable.
+// build makes an object of the values of a row, or one that is Unreadable.
 func (l *loader) build(key resources.Key, revision int64, data []byte, f sql.NullString) *resources.Object {
 	if l.sealer.opens(text(data)) {
 		ctx := context.Background()
@@ -161,8 +161,9 @@ func (l *loader) build(key resources.Key, revision int64, data []byte, f sql.Nul
 	return resources.LoadObject(key, revision, data, l.labels(data), l.fields(f))
 }
 
-// buildChanged is build for a row of the log: the object as its event has it. A deletion by who could not read the object has left its data as
-// they were, and a client goes on from the revision that they show.
+// buildChanged is build for a row of the log: the object as its event has it. If an object was deleted that could not
+// be read, the row has its data unchanged, but clients continue from the revision that the data show: so it is set to
+// the deletion's.
 func (l *loader) buildChanged(op resources.Op, key resources.Key, revision int64, data []byte, f sql.NullString) *resources.Object {
 	o := l.build(key, revision, data, f)
 	if op == resources.Delete {
@@ -178,7 +179,7 @@ func (l *loader) labels(data []byte) labels.Set {
 	}
 	set, ok := l.labelSets[raw]
 	if !ok {
-		raw = strings.Clone(raw) // what is made of it would keep all of data
+		raw = strings.Clone(raw) // substrings of it would keep all of data
 		set = l.set(raw, nil)
 		l.labelSets.remember(raw, set)
 	}
@@ -197,7 +198,7 @@ func (l *loader) fields(f sql.NullString) fields.Set {
 	return set
 }
 
-// set reads a JSON object of strings into a set, which is made when it is nil and there is something to put there.
+// set parses a JSON object of strings into set. If set is nil, a set is created unless the object is empty.
 func (l *loader) set(text string, set map[string]string) map[string]string {
 	gjson.Parse(text).ForEach(func(k, v gjson.Result) bool {
 		if set == nil {

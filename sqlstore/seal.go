@@ -17,31 +17,33 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// No bytes of an object of an encrypted resource reach the database unless they are sealed: neither its data nor its selectable fields,
-// which are bytes of it as well, in objects or in changes. newChangeRow is where objects become rows, and takes both from sealer.seal
-// alone. Rows become objects in loader.build, which takes both from sealer.open. What lies between, the memory, has everything in clear.
+// The bytes of an object of an encrypted resource reach the database only if they are sealed: both its data and its
+// selectable fields, which are bytes of it as well, in objects and in changes. newChangeRow turns objects into rows,
+// and takes both from sealer.seal only. loader.build turns rows into objects, and takes both from sealer.open. In
+// between, in memory, nothing is encrypted.
 //
-// Not sealed are the key, the revision, the times and the author of a change, as etcd has its keys in clear.
+// The key, the revision, the times and the author of a change are not sealed, just as etcd has its keys unencrypted.
 //
-// A sealed row has in the column data the text
+// A sealed row has this text in the column data
 //
 //	k8s:enc:<provider>:<version>:<key>:<base64>
 //
-// and NULL in the column fields. It is what kube-apiserver would store, with all that follows the name of the key in base64, since the column is text. What was encrypted is
-// the data, and after a zero byte the column fields where that would not be NULL. Bound to it, as authenticated data, is the key of
-// the object, so that what is sealed for one key does not open under another. (As with kube-apiserver, aescbc and secretbox do not check that.)
+// and NULL in the column fields. It is what kube-apiserver would store, with everything after the name of the key in
+// base64, since the column is text. The plaintext is the data, followed by a zero byte and the column fields unless
+// that is NULL. The authenticated data contain the key of the object, so that a value that is sealed for one key does
+// not open under another one. (aescbc and secretbox do not check that, as in kube-apiserver.)
 
-// sealedPrefix begins what is sealed. Objects are JSON, and begin with a brace.
+// sealedPrefix begins sealed data. Objects are JSON, and begin with a brace.
 const sealedPrefix = "k8s:enc:"
 
 func isSealed(data string) bool { return strings.HasPrefix(data, sealedPrefix) }
 
 // sealer seals and opens the rows of a database.
 type sealer struct {
-	transformers value.ResourceTransformers // nil: nothing is encrypted, and what is encrypted cannot be read
+	transformers value.ResourceTransformers // nil: nothing is encrypted, and encrypted rows cannot be read
 
 	mu sync.Mutex
-	// slow has, by the key that they are sealed with, when opening rows failed last after it had taken long, and how.
+	// slow has, by the head of sealed rows, the last slow failure to open rows.
 	slow map[string]slowFailure
 }
 
@@ -51,15 +53,16 @@ type slowFailure struct {
 }
 
 const (
-	// openSlowly is how long it takes to open rows in vain when that counts as slow: somebody else was asked.
+	// openSlowly is the time of a failure to open rows from which it counts as slow: it must have called another
+	// process.
 	openSlowly = 100 * time.Millisecond
-	// openAgain is how long after such a failure it is tried again by those who read many rows.
+	// openAgain is how long after such a failure reads of many rows do not call the other process again.
 	openAgain = 5 * time.Second
-	// openWithin is how long those may wait who open rows while others wait for them.
+	// openWithin is the time limit to open a row while other work waits for it.
 	openWithin = 500 * time.Millisecond
 )
 
-// sealed is an object as a row has it.
+// sealed are the values of an object in a row.
 type sealed struct {
 	data   string
 	fields sql.NullString
@@ -72,12 +75,12 @@ func (s *sealer) transformer(key resources.Key) value.Transformer {
 	return s.transformers.TransformerForResource(schema.ParseGroupResource(key.Resource))
 }
 
-// boundTo is what is bound to the key. Resources and names have no slash.
+// boundTo returns the authenticated data of a key. Resources and names have no slash.
 func boundTo(key resources.Key) value.Context {
 	return value.DefaultContext("/registry/" + key.String())
 }
 
-// seal returns what the database is to have of an object. Errors: *resources.TransformError.
+// seal returns the values of an object for a row. Errors: *resources.TransformError.
 func (s *sealer) seal(ctx context.Context, key resources.Key, data []byte, f sql.NullString) (sealed, error) {
 	clear := sealed{text(data), f}
 	if s == nil || s.transformers == nil {
@@ -98,7 +101,7 @@ func (s *sealer) seal(ctx context.Context, key resources.Key, data []byte, f sql
 	return sealed{data: encodeSealed(out)}, nil
 }
 
-// sealObject is seal of an object as it is stored.
+// sealObject is seal for an object in its stored form.
 func (s *sealer) sealObject(ctx context.Context, o *resources.Object) (sealed, error) {
 	f, err := encodeFields(o.Fields)
 	if err != nil {
@@ -107,7 +110,7 @@ func (s *sealer) sealObject(ctx context.Context, o *resources.Object) (sealed, e
 	return s.seal(ctx, o.Key, o.Stored(), f)
 }
 
-// encodeSealed makes text of what a transformer returned. What is in base64 begins after the last colon.
+// encodeSealed makes text of a transformer's result. The base64 part begins after the last colon.
 func encodeSealed(out []byte) string {
 	head := len(sealedPrefix)
 	for range 3 { // provider, version, key
@@ -127,16 +130,17 @@ func printable(b []byte) bool {
 	return bytes.IndexFunc(b, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }
 
-// headOf is all but what is in base64.
+// headOf returns everything before the base64 part.
 func headOf(data string) string { return data[:strings.LastIndexByte(data, ':')+1] }
 
-// errNotSealed is of text that begins as if it were sealed, and is not.
+// errNotSealed says that data begin with sealedPrefix but are not sealed.
 var errNotSealed = errors.New("what is encrypted in the database is not in base64")
 
-// sealedLeast is how many bytes a provider makes of an object at least: AES-GCM has the fewest of its own, twelve before and sixteen behind.
+// sealedLeast is how many bytes the encryption of an object has at least: AES-GCM adds the fewest, twelve before and
+// sixteen after.
 const sealedLeast = 12 + len("{}") + 16
 
-// checkSealed says what is wrong with a sealed row, as far as it can be seen without keys.
+// checkSealed returns an error if a sealed row is visibly invalid, as far as that can be checked without keys.
 func checkSealed(r *Row) error {
 	b, err := base64.RawStdEncoding.DecodeString(r.Data[len(headOf(r.Data)):])
 	switch {
@@ -150,7 +154,8 @@ func checkSealed(r *Row) error {
 	return nil
 }
 
-// open is the inverse of seal. stale tells that sealing it now would be done in another way. Errors: those of the transformer.
+// open is the inverse of seal. stale reports that seal would encrypt it differently now. Errors: those of the
+// transformer.
 func (s *sealer) open(ctx context.Context, key resources.Key, row sealed) (data []byte, f sql.NullString, stale bool, err error) {
 	stored := bytesOf(row.data)
 	if isSealed(row.data) {
@@ -170,14 +175,15 @@ func (s *sealer) open(ctx context.Context, key resources.Key, row sealed) (data 
 	return plain, f, stale, nil
 }
 
-// opens tells whether a row has to be opened. Where resources are encrypted, what is not sealed is for a transformer to judge as well.
+// opens reports whether a row has to be opened. With transformers, unsealed rows are given to them as well.
 func (s *sealer) opens(data string) bool {
 	return s != nil && (s.transformers != nil || isSealed(data))
 }
 
-// openMany is open for those who read many rows, and others may wait for them: where failing has taken long, nobody else is asked for a
-// while about rows sealed with the same key. Those that open without asking do, as those of a KMS plugin whose keys are known. failing is
-// how long the reader has waited for rows that did not open: many that fail soon take long, too.
+// openMany is open for callers that read many rows while other work may wait for them: after a slow failure, no other
+// process is called for a while for rows sealed with the same key. Rows that open without such a call still do, for
+// example those of a KMS plugin whose keys are cached. failing is how long the reader has waited for rows that did not
+// open: many fast failures take long, too.
 func (s *sealer) openMany(ctx context.Context, key resources.Key, row sealed, failing *time.Duration) ([]byte, sql.NullString, error) {
 	head := ""
 	if isSealed(row.data) {
@@ -209,7 +215,7 @@ func (s *sealer) openMany(ctx context.Context, key resources.Key, row sealed, fa
 	return nil, sql.NullString{}, err
 }
 
-// asksNobody is the context in which nobody else is asked: it is over.
+// asksNobody is an ended context, with which a transformer cannot call another process.
 var asksNobody = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

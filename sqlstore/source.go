@@ -20,9 +20,10 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Source is one state of a database, read while servers go on writing to it. It is not a Store: it has rows as they are stored, and
-// needs neither the lock of a SQLite file nor tables of this version. It belongs to one goroutine, and holds on to its
-// state until it is closed: meanwhile a SQLite database cannot cut its write-ahead log, and Postgres keeps dead rows.
+// Source is one state of a database, read while servers go on writing to it. It is not a Store: it returns rows as they
+// are stored, and needs neither the lock of a SQLite file nor tables of this version. It belongs to one goroutine, and
+// keeps its state until it is closed: meanwhile a SQLite database cannot truncate its write-ahead log, and Postgres
+// keeps dead rows.
 type Source struct {
 	db       *sql.DB
 	tx       *sql.Tx
@@ -33,22 +34,23 @@ type Source struct {
 	failing  time.Duration // see sealer.openMany
 }
 
-// SourceState says which state of which database it is.
+// SourceState says which state of which database a Source reads.
 type SourceState struct {
 	Kind    string // "sqlite" or "postgres"
 	Version int    // of the tables
-	// Revision is the counter. Beyond is at least that: revisions up to it may have been given before a power cut.
+	// Revision is the counter. Beyond is at least that: revisions up to it may have been assigned before a power cut.
 	Revision, Beyond int64
-	// Moved is where the store has moved to, without users and passwords, and is not the store any more; empty: it has not moved.
+	// Moved is where the store has moved to, without users and passwords; the database is then no longer the store.
+	// Empty: it has not moved.
 	Moved string
 }
 
-// ErrNoTables says that there is a database, and nothing of Rowlock in it.
+// ErrNoTables says that a database exists, but has no tables of Rowlock.
 var ErrNoTables = errors.New("the database has no tables of rowlock")
 
-// OpenSource begins to read a database, of which Options.URL and Options.Schema say which; Options.Transformers decrypt what Query and
-// Decrypt are asked for. It makes and changes nothing there. Errors:
-// ErrNoTables, ErrMoving for what is not a store yet, fs.ErrNotExist for a file, those of the database.
+// OpenSource begins to read the database of Options.URL and Options.Schema; Options.Transformers decrypt rows for Query
+// and Decrypt. It creates and changes nothing there. Errors: ErrNoTables, ErrMoving for a database that is not a store
+// yet, fs.ErrNotExist for a file, those of the database.
 func OpenSource(ctx context.Context, o Options) (_ *Source, err error) {
 	if err := errors.Join(CheckURL(o.URL), CheckSchema(o.URL, o.Schema)); err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func (s *Source) openSQLite(ctx context.Context, o *Options) (err error) {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is no file", s.path)
 	}
-	// Not by mode=ro: without a server the write-ahead log may have to be recovered first.
+	// Not with mode=ro: without a server, the write-ahead log may have to be recovered first.
 	file := url.URL{Scheme: "file", Path: s.path}
 	name := fmt.Sprintf("%s?_busy_timeout=%d&_query_only=1&_pragma=cache_size(-4096)", file.String(), busyTimeout.Milliseconds())
 	if s.db, err = sql.Open("sqlite", name); err != nil {
@@ -96,12 +98,13 @@ func (s *Source) openSQLite(ctx context.Context, o *Options) (err error) {
 	}
 	s.db.SetMaxOpenConns(1)
 	if s.tx, err = s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err == nil {
-		_, err = s.tx.ExecContext(ctx, "SELECT 1 FROM sqlite_schema LIMIT 1") // SQLite opens nothing before
+		_, err = s.tx.ExecContext(ctx, "SELECT 1 FROM sqlite_schema LIMIT 1") // SQLite opens the file only now
 	}
 	return whyUnreadable(s.path, err)
 }
 
-// whyUnreadable says what SQLite does not where it may not read a file, or may and cannot write beside it, as on a disk that is mounted read-only.
+// whyUnreadable adds the reason that SQLite's error lacks: the file may not be read, or it may be read but nothing can
+// be written beside it, for example on a disk that is mounted read-only.
 func whyUnreadable(path string, err error) error {
 	var e *sqlite.Error
 	if !errors.As(err, &e) || e.Code()&0xff != sqlite3.SQLITE_CANTOPEN && e.Code()&0xff != sqlite3.SQLITE_READONLY {
@@ -111,7 +114,7 @@ func whyUnreadable(path string, err error) error {
 		return &fs.PathError{Op: "open", Path: path, Err: may}
 	}
 	if log, lerr := os.Stat(path + "-wal"); unix.Access(path, unix.W_OK) == nil && unix.Access(filepath.Dir(path), unix.W_OK) == nil && (lerr != nil || log.Mode().IsRegular()) {
-		return err // it has another cause, as a full disk
+		return err // there is another cause, such as a full disk
 	}
 	return fmt.Errorf("%w: SQLite reads %s only where it can write it, and files beside it: "+
 		"copy it, and %[2]s-wal if there is one, to another directory while no server runs, and name the copy by --datastore", err, path)
@@ -134,12 +137,13 @@ func (s *Source) openPostgres(ctx context.Context, o *Options) error {
 	return err
 }
 
-// unhurriedSQL lets a transaction take as long as it takes, as pg_dump's: what a role has against clients that hang would end one that reads
-// everything, and waits for where that goes. Postgres before 17 does not have all of these.
+// unhurriedSQL removes the time limits of a transaction, as pg_dump does: a role's limits against hanging clients would
+// end a transaction that reads everything and waits for a slow destination. Postgres before 17 does not have all of
+// these.
 const unhurriedSQL = `SELECT set_config(name, '0', true) FROM pg_settings
 WHERE name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`
 
-// readState decides what the transaction sees.
+// readState fixes the state that the transaction sees.
 func (s *Source) readState(ctx context.Context) error {
 	find, counter := "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('meta', 'objects', 'schema_migrations')", selectCounterSQL
 	s.state.Kind = "sqlite"
@@ -180,10 +184,11 @@ func (s *Source) readState(ctx context.Context) error {
 	return err
 }
 
-// State is the state that is read.
+// State describes the state that is read.
 func (s *Source) State() SourceState { return s.state }
 
-// HasHistory tells whether there is an object history, which Each leaves out: whatever is made of the rows begins a new one.
+// HasHistory reports whether there is an object history, which Each leaves out: a store made of the rows begins a new
+// one.
 func (s *Source) HasHistory(ctx context.Context) (there bool, err error) {
 	if there, err = hasTable(ctx, s.tx, s.postgres, "revisions"); err != nil || !there {
 		return false, err
@@ -192,15 +197,15 @@ func (s *Source) HasHistory(ctx context.Context) (there bool, err error) {
 	return there, err
 }
 
-// sourceTable is a table that makes a store: keys are the columns by which its rows are known and put in order, and version is the one, a number,
-// that is another one when a row is.
+// sourceTable is a table whose rows make up a store: keys are the columns that identify and order its rows, and version
+// is a numeric column that changes whenever a row does.
 type sourceTable struct{ name, keys, version string }
 
-// sourceTables are all of them. The log is none: who goes on from a copy begins a log of its own.
+// sourceTables are all of them. The log is not one: a store made from a copy begins its own log.
 var sourceTables = []sourceTable{{"objects", "resource, namespace, name", "revision"}}
 
-// Each calls table for every table that makes a store and, after that, row for each of its rows, in the order of their keys. The values of a
-// row are nil, int64, string or []byte, and row's own.
+// Each calls table for every source table and then row for each of its rows, in the order of their keys. The values of
+// a row are nil, int64, string or []byte, and row may keep them.
 func (s *Source) Each(ctx context.Context, table func(name string, columns []string) error, row func(values []any) error) error {
 	for _, t := range sourceTables {
 		if err := s.eachOf(ctx, t.name, "SELECT * FROM "+t.name+" ORDER BY "+t.keys, table, row); err != nil {
@@ -239,7 +244,7 @@ func (s *Source) eachOf(ctx context.Context, name, statement string, table func(
 	return rows.Err()
 }
 
-// Close lets go of the state.
+// Close ends the transaction.
 func (s *Source) Close() error {
 	var errs []error
 	if s.tx != nil {
@@ -253,7 +258,7 @@ func (s *Source) Close() error {
 	return errors.Join(errs...)
 }
 
-// quotedList is names as identifiers, with commas between.
+// quotedList returns names as quoted identifiers, separated by commas.
 func quotedList(names []string) string {
 	quoted := make([]string, len(names))
 	for i, name := range names {

@@ -22,11 +22,11 @@ import (
 // and each connection has a page cache.
 const sqliteReaders = 4
 
-// busyTimeout is how long a statement waits for a lock. Nobody holds one for long; a person at the file may.
+// busyTimeout is how long a statement waits for a lock. The server holds none for long; a person who uses the file may.
 const busyTimeout = 10 * time.Second
 
-// unwritten reports whether a failed commit certainly left nothing behind. These are reported before anything of the
-// commit was written to the log; after an I/O error nobody knows.
+// unwritten reports whether a failed commit certainly left nothing behind. SQLite reports these errors before it writes
+// anything of the commit to the log; after an I/O error the outcome is unknown.
 func unwritten(err error) bool {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
@@ -39,8 +39,8 @@ func unwritten(err error) bool {
 	return false
 }
 
-// refused reports whether a statement failed for what it was to write. A revision that is there already is not the fault
-// of what is written.
+// refused reports whether a statement failed because of the data that it was to write. A revision that exists already
+// is not the fault of the data.
 func refused(err error) bool {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
@@ -66,10 +66,10 @@ func openSQLite(ctx context.Context, path string, claimed *os.File, synchronous 
 			return err
 		}
 		w.writes.SetMaxOpenConns(1)
-		if _, err := w.litestream.heed(ctx, w.writes); err != nil { // the one connection that writes is open from now on
+		if _, err := w.litestream.heed(ctx, w.writes); err != nil { // the single connection that writes is open from now on
 			return err
 		}
-		if err := checkPlace(ctx, w.writes, false); err != nil { // first: what has moved takes no steps either
+		if err := checkPlace(ctx, w.writes, false); err != nil { // first, because a store that has moved takes no migrations
 			return err
 		}
 		if err := migrations.SQLite(ctx, w.writes); err != nil {
@@ -97,32 +97,34 @@ func openSQLite(ctx context.Context, path string, claimed *os.File, synchronous 
 }
 
 const (
-	// pageSize is how many bytes a page of a new file has. SQLite writes whole pages, to the write-ahead log and then to the database: with its
-	// usual 4 KiB, updates of objects of 2 KB by 16 writers at a time write 7 times the object, with these 2.7 times; to write 100 KB takes
-	// a sixth more processor time (BenchmarkUpdate), and a delete through HTTP, too (docs/benchmarks.md). With 1 KiB, which takes a half more, it is 2.8 times. Files that were made with 4 KiB keep them.
+	// pageSize is the page size of a new file, in bytes. SQLite writes whole pages, to the write-ahead log and then to
+	// the database. With its default of 4 KiB, updates of objects of 2 KB by 16 writers at a time write 7 times the
+	// object; with 2 KiB, 2.7 times. Writing 100 KB takes a sixth more processor time (BenchmarkUpdate), and so does a
+	// delete through HTTP (docs/benchmarks.md). With 1 KiB it is 2.8 times the object, and half more processor time.
+	// Files that were created with 4 KiB keep that size.
 	pageSize = 2048
-	// walCheckpoint is the size of the write-ahead log at which SQLite moves it into the database by itself. A longer log writes pages that change
-	// often (indexes, meta) less often to the database.
+	// walCheckpoint is the size of the write-ahead log at which SQLite itself moves it into the database. With a longer
+	// log, pages that change often (indexes, meta) are written less often to the database.
 	walCheckpoint = 8 << 20
-	// walMax is the size at which more is done about it.
+	// walMax is the size at which walTrimmer cuts the log.
 	walMax = 4 * walCheckpoint
-	// walBusyTimeout is how long that may wait for readers of other processes to finish, and so keep writers waiting, at once.
+	// walBusyTimeout is how long a cut may wait for readers of other processes, while writers wait for it.
 	walBusyTimeout = 50 * time.Millisecond
 )
 
-// walTrimmer bounds the write-ahead log. SQLite begins it anew only in a moment when nobody reads from it, and reads
-// of history may overlap for long without one: the gate makes one.
+// walTrimmer bounds the write-ahead log. SQLite restarts it only at a moment when no connection reads from it, and
+// reads of history may overlap for long without such a moment: the gate creates one.
 type walTrimmer struct {
 	path        string
 	gate        *readGate
 	max         int64         // bytes
-	busyTimeout time.Duration // with readers
-	next        int64         // size at which it is tried again after an attempt that failed; 0: max
+	busyTimeout time.Duration // of a cut, for readers
+	next        int64         // size at which a cut is tried again after a failed one; 0: max
 }
 
-// trim cuts the log if it is too long, and nobody of this process reads; else it is to be called when nobody does. A reader that is not ours (a person
-// with a long query) may be in the way all the same; then
-// the next attempt is made when the log has grown by a quarter of its bound, so that writers are not held up by each.
+// trim cuts the log if it is too long and no goroutine of this process reads; otherwise it is to be called when none
+// does. A reader of another process (a person with a long query) may be in the way nevertheless; then the next attempt
+// is made when the log has grown by a quarter of its bound, so that not every attempt delays writers.
 func (w *walTrimmer) trim(ctx context.Context, conn *sql.Conn) (worked bool, err error) {
 	info, err := os.Stat(w.path)
 	if err != nil {
@@ -131,7 +133,7 @@ func (w *walTrimmer) trim(ctx context.Context, conn *sql.Conn) (worked bool, err
 	}
 	if info.Size() < w.max {
 		w.next = 0
-		w.gate.open() // SQLite has begun it anew by itself
+		w.gate.open() // SQLite has restarted it
 		return false, nil
 	}
 	if info.Size() < w.next {
@@ -149,8 +151,8 @@ func (w *walTrimmer) trim(ctx context.Context, conn *sql.Conn) (worked bool, err
 	return true, err
 }
 
-// cut moves the log into the database and cuts it to nothing, unless somebody reads for longer than busyTimeout, for which all
-// writers wait.
+// cut moves the log into the database and truncates it, unless a connection reads for longer than busyTimeout, for
+// which all writers wait.
 func (w *walTrimmer) cut(ctx context.Context, conn *sql.Conn) (done bool, err error) {
 	if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", w.busyTimeout.Milliseconds())); err != nil {
 		return false, err
@@ -161,7 +163,8 @@ func (w *walTrimmer) cut(ctx context.Context, conn *sql.Conn) (done bool, err er
 	return err == nil && busy == 0, errors.Join(err, berr)
 }
 
-// checkpointBySize has SQLite move the log into the database at walCheckpoint, which it counts in pages, whatever size those of the file have.
+// checkpointBySize makes SQLite move the log into the database at walCheckpoint, which it counts in pages of the file's
+// size.
 func checkpointBySize(ctx context.Context, conn *sql.Conn) error {
 	var page int
 	if err := conn.QueryRowContext(ctx, "PRAGMA page_size").Scan(&page); err != nil {
@@ -171,8 +174,8 @@ func checkpointBySize(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// makePrivate makes the file if it is not there: it will hold secrets, and SQLite would let everybody read it. The files
-// beside it get the same mode from SQLite.
+// makePrivate creates the file if it does not exist: it will hold secrets, and SQLite would make it readable for
+// everybody. SQLite gives the files beside it the same mode.
 func makePrivate(path string) error {
 	f, err := files.Open(path)
 	if err != nil {
@@ -181,7 +184,7 @@ func makePrivate(path string) error {
 	return f.Close()
 }
 
-// openClaimed makes the file as makePrivate, and keeps all others off it, by whatever name they know it.
+// openClaimed creates the file like makePrivate, and keeps other processes off it, whatever path they use for it.
 func openClaimed(path string, logger *slog.Logger) (*os.File, error) {
 	f, err := files.Open(path)
 	if err != nil {
@@ -197,8 +200,8 @@ func openClaimed(path string, logger *slog.Logger) (*os.File, error) {
 	return f, nil
 }
 
-// sqliteName is the data source name. page_size and auto_vacuum count only while the file is made, in this order, which the driver knows
-// no parameters for: it sorts what it is given.
+// sqliteName is the data source name. page_size and auto_vacuum only have an effect while the file is created, in this
+// order. The driver has no parameters for them, and sorts pragmas: hence one parameter for both.
 func sqliteName(path, synchronous string) string {
 	file := url.URL{Scheme: "file", Path: path}
 	return file.String() + "?" + strings.Join([]string{
@@ -206,7 +209,8 @@ func sqliteName(path, synchronous string) string {
 		fmt.Sprintf("_busy_timeout=%d", busyTimeout.Milliseconds()),
 		"_journal_mode=wal",
 		"_synchronous=" + synchronous,
-		// See walCheckpoint, and checkpointBySize for files with other pages. The log is cut back to twice that after it had to grow.
+		// See walCheckpoint, and checkpointBySize for files with other page sizes. After a larger log, SQLite truncates
+		// it to twice that.
 		fmt.Sprintf("_pragma=wal_autocheckpoint(%d)", walCheckpoint/pageSize),
 		"_pragma=journal_size_limit(16777216)",
 		"_pragma=cache_size(-4096)",

@@ -7,13 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// claimAt is the byte of a database file by which it is claimed: beyond all that SQLite locks, and all that a file can have.
+// claimAt is the byte of a database file that claim locks: beyond all bytes that SQLite locks, and beyond the end of
+// any file.
 const claimAt = 1 << 62
 
-// claim claims the file itself, which is found under other names too: by a hard link, or where it is mounted by itself. The lock beside one name,
-// whose file somebody may remove, does not keep those out who come by another. A lock of an open file description is none of SQLite's, which are
-// of the process. But as all of these go when any handle of the file is closed, this one is kept open for as long as SQLite has the file. A file
-// system that has no such locks is no reason not to serve.
+// claim locks the file itself, which other processes may reach under another name: a hard link, or a mount of the file.
+// The lock file beside one name, which may also be removed, does not exclude them. SQLite's locks belong to the
+// process; this one belongs to an open file description, so they do not interfere. But SQLite's locks are lost when the
+// process closes any handle of the file, so this handle stays open for as long as SQLite uses the file. If the file
+// system has no such locks, the server starts without.
 func claim(f *os.File) error {
 	at := unix.Flock_t{Type: unix.F_WRLCK, Whence: 0, Start: claimAt, Len: 1}
 	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &at)
@@ -24,7 +26,7 @@ func claim(f *os.File) error {
 	return nil
 }
 
-// isElsewhere reports whether a file is found under further names, beside which there is no write-ahead log.
+// isElsewhere reports whether a file has other names, beside which there is no write-ahead log.
 func isElsewhere(f *os.File) bool {
 	var stat unix.Statx_t
 	if unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_NLINK, &stat) != nil {
@@ -33,9 +35,10 @@ func isElsewhere(f *os.File) bool {
 	return stat.Nlink > 1 || stat.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 
-// unclaim gives a claimed file up. To close it is not enough: a process that is being started may have it open, too, for a moment.
+// unclaim releases the lock. Closing the file is not enough: a process that is being started may have it open for a
+// moment, too.
 func unclaim(f *os.File) error {
 	at := unix.Flock_t{Type: unix.F_UNLCK, Whence: 0, Start: claimAt, Len: 1}
-	_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &at) // a file system that has no such locks has none to give up
+	_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &at) // a file system without such locks has none to release
 	return f.Close()
 }

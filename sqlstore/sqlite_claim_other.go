@@ -4,10 +4,11 @@ package sqlstore
 
 import "os"
 
-// claim is nil: where locks of open file descriptions are not known, the file is locked by its name alone.
+// claim does nothing: without locks of open file descriptions, only the lock file beside the name protects the
+// database.
 func claim(*os.File) error { return nil }
 
-// isElsewhere is false: it is not known.
+// isElsewhere is false: the system does not tell.
 func isElsewhere(*os.File) bool { return false }
 
 // unclaim closes a file that was claimed.

@@ -11,28 +11,29 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// readGate lets no new reads of a SQLite file begin while its write-ahead log is to be cut: SQLite begins it anew in a moment alone in which nobody
-// reads, and where the next reader begins before the last one has ended there is none, for as long as they go on. Writers never wait for it: the
-// committer shuts it when the log is too long, goes on, and cuts the log between batches when all who read have left. Who takes too long for that is
-// ended.
+// readGate holds back new reads of a SQLite file while its write-ahead log is to be cut: SQLite restarts the log only
+// at a moment when no connection reads, and overlapping reads never leave such a moment. Writers never wait for it: the
+// committer shuts the gate when the log is too long, goes on, and cuts the log between batches when all reads have
+// ended. Reads that take too long are ended.
 //
-// Invariant: a gate that is shut is opened again, by the committer, which is told as soon as nobody is in it: when the last one leaves, and gatePatience
-// later at the latest. What the committer itself reads passes by (passing), or it would wait for itself.
+// Invariant: a gate that is shut is opened again, by the committer, which is told as soon as no read is inside: when
+// the last one leaves, and gatePatience later at the latest. The committer's own reads pass the gate (passing);
+// otherwise the committer would wait for itself.
 //
-// Readers of other processes know nothing of it.
+// Readers of other processes do not know the gate.
 type readGate struct {
 	mu     sync.Mutex
-	opens  chan struct{} // closed when it does; nil: it is open
+	opens  chan struct{} // closed when the gate opens; nil: it is open
 	inside map[*gateHold]struct{}
 	timer  *time.Timer
-	empty  func() // called when nobody is in a gate that is shut
+	empty  func() // called when no read is inside a gate that is shut
 }
 
-// gatePatience is how long the log may go on growing for those who began to read before the gate was shut. A read is of a page, and takes
-// milliseconds.
+// gatePatience is how long the log may go on growing for reads that began before the gate was shut. A read is of a
+// page, and takes milliseconds.
 const gatePatience = time.Second
 
-// gateHold is one who reads. nil: one that no gate is for.
+// gateHold is a read inside the gate. nil: a read that needs no gate.
 type gateHold struct {
 	gate  *readGate
 	end   context.CancelFunc
@@ -44,15 +45,15 @@ var errHeld = errors.New("the read took too long while the database's log had to
 
 type passingKey struct{}
 
-// passing is the context of what is read on the goroutine of the committer.
+// passing returns the context of reads on the committer's goroutine.
 func passing() context.Context { return context.WithValue(context.Background(), passingKey{}, true) }
 
 func newReadGate() *readGate {
 	return &readGate{inside: map[*gateHold]struct{}{}, empty: func() {}}
 }
 
-// pass reads when the gate is open. What was ended for the gate is read once more, if again says so: who does not get what it wants then either, holds
-// all others up.
+// pass runs read when the gate is open. If the gate ended the read, it runs once more if again returns true; a read
+// that takes too long twice would delay all others.
 func (g *readGate) pass(ctx, bounded context.Context, again func() bool, read func(held context.Context) error) error {
 	for first := true; ; first = false {
 		held, hold, err := g.enter(ctx, bounded)
@@ -65,8 +66,8 @@ func (g *readGate) pass(ctx, bounded context.Context, again func() bool, read fu
 	}
 }
 
-// enter waits until the gate is open, or bounded ends, which is what remains of the caller's ctx. The context that it returns ends when the read
-// has to.
+// enter waits until the gate is open, or until bounded ends, which is the rest of the caller's ctx. The returned
+// context ends when the read has to end.
 func (g *readGate) enter(ctx, bounded context.Context) (context.Context, *gateHold, error) {
 	if g == nil || ctx.Value(passingKey{}) != nil {
 		return bounded, nil, nil
@@ -90,7 +91,7 @@ func (g *readGate) enter(ctx, bounded context.Context) (context.Context, *gateHo
 	}
 }
 
-// leave is called when the read has ended, with its error, and says why it has.
+// leave is called when the read has ended, with its error. It returns errHeld if the gate ended the read.
 func (h *gateHold) leave(err error) error {
 	if h == nil {
 		return err
@@ -111,7 +112,7 @@ func (h *gateHold) leave(err error) error {
 	return err
 }
 
-// shut lets nobody in any more, and tells whether nobody is in.
+// shut closes the gate for new reads, and reports whether no read is inside.
 func (g *readGate) shut() (empty bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -124,7 +125,7 @@ func (g *readGate) shut() (empty bool) {
 	return len(g.inside) == 0
 }
 
-// clear ends who is in.
+// clear ends the reads that are inside.
 func (g *readGate) clear() {
 	g.mu.Lock()
 	if g.opens == nil {
@@ -135,12 +136,12 @@ func (g *readGate) clear() {
 		h.ended.Store(true)
 		h.end()
 	}
-	clear(g.inside) // some may hang elsewhere than in the database
+	clear(g.inside) // some may hang outside the database
 	g.mu.Unlock()
 	g.empty()
 }
 
-// open lets all in.
+// open lets all waiting reads in.
 func (g *readGate) open() {
 	if g == nil {
 		return

@@ -7,16 +7,17 @@ import (
 	"os"
 )
 
-// place is where the database's files were found when it was opened. A process goes on with a file that was moved, removed or replaced under it, and nothing
-// that it does fails; but what it writes then is found by nobody once it has ended. So nothing is written.
+// place is where the database's files were when it was opened. A process can go on using a file that was moved, removed
+// or replaced, and nothing fails; but once it has ended, no other process finds what it has written. So it stops
+// writing.
 type place struct {
 	path string
-	// found are the file itself, and those beside it that SQLite keeps as long as anybody has it open: the log, and the index of that, by which
-	// processes agree on what is in it.
+	// found describes the file itself, and the files beside it that SQLite keeps while the database is open: the
+	// write-ahead log, and the index of that log, by which processes agree on its content.
 	found map[string]fs.FileInfo
 }
 
-// placed is how the names of these files end.
+// placed are the suffixes of these files' names.
 var placed = []string{"", "-wal", "-shm"}
 
 func newPlace(path string) (place, error) {
@@ -24,7 +25,7 @@ func newPlace(path string) (place, error) {
 	for _, suffix := range placed {
 		info, err := os.Stat(path + suffix)
 		if suffix != "" && errors.Is(err, fs.ErrNotExist) {
-			continue // the system has no such
+			continue // the system has no such file
 		}
 		if err != nil {
 			return p, err
@@ -34,7 +35,7 @@ func newPlace(path string) (place, error) {
 	return p, nil
 }
 
-// holds is nil while the files are found there still. It costs three calls of the system, for each batch that is committed.
+// holds returns nil while the files are still in their place. It costs three system calls for each committed batch.
 func (p place) holds() error {
 	for _, suffix := range placed {
 		before := p.found[suffix]
@@ -57,8 +58,8 @@ func (p place) holds() error {
 	return nil
 }
 
-// lacks says that the log or its index is gone while the database is in its place, and that nobody has made another: those who have the database open have the
-// same log then, and the same locks.
+// lacks reports that the log or its index is gone while the database is in its place, and that no process has created
+// another one: all processes that have the database open then have the same log and the same locks.
 func (p place) lacks() (gone bool) {
 	for _, suffix := range placed {
 		if before := p.found[suffix]; before != nil {

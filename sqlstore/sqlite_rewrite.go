@@ -18,11 +18,11 @@ func (d *sqliteDriver) rewrite(statements []boundStatement) error {
 	})
 }
 
-// rewritesTogether: nobody follows the log of a file.
+// rewritesTogether returns an expression that is unique for each row: no other server follows the log of a file.
 func (d *sqliteDriver) rewritesTogether() string { return "CAST(revision AS TEXT)" }
 
-// scrub makes the file anew of what is in the tables, since free pages, and free room on others, have what was there before; and it
-// cuts the write-ahead log to nothing.
+// scrub rebuilds the file from the tables, since free pages, and free space on other pages, keep old bytes; and it
+// truncates the write-ahead log.
 func (d *sqliteDriver) scrub() error {
 	if _, err := d.writer.ExecContext(context.Background(), "VACUUM"); err != nil {
 		return unavailable(err)

@@ -25,7 +25,7 @@ type sqliteDriver struct {
 	ahead      ahead
 	place      place
 	claimed    *os.File      // see claim
-	from       sql.NullInt64 // the floor; not valid: to be read
+	from       sql.NullInt64 // the floor; not valid: it has to be read
 
 	upsertObject, deleteObject, insertChange, updateMeta *sql.Stmt
 }
@@ -59,7 +59,8 @@ func (d *sqliteDriver) close() error {
 		if d.place.lacks() {
 			errs = append(errs, d.saveLog())
 		}
-		// Before the connection, which would stay open with them: then SQLite does not move the log into the file, and a copy of that alone is empty.
+		// Before the connection, which open statements would keep open: then SQLite does not move the log into the
+		// file, and a copy of the file alone is empty.
 		for _, s := range []*sql.Stmt{d.upsertObject, d.deleteObject, d.insertChange, d.updateMeta} {
 			if s != nil {
 				errs = append(errs, s.Close())
@@ -76,8 +77,8 @@ func (d *sqliteDriver) close() error {
 	return errors.Join(errs...)
 }
 
-// saveLog moves the log into the database, where nobody would find the log. SQLite does that when the last one closes the database: another process
-// that reads, such as Litestream, may not be about to.
+// saveLog moves the log into the database, because no other process would find the log. SQLite does that only when the
+// last process closes the database, and another one that reads, such as Litestream, may keep it open.
 func (d *sqliteDriver) saveLog() error {
 	done, err := d.trimmer.cut(context.Background(), d.writer)
 	if err == nil && !done {
@@ -86,7 +87,7 @@ func (d *sqliteDriver) saveLog() error {
 	return err
 }
 
-// begin leaves all to commit: nobody else writes to the file.
+// begin leaves everything to commit: no other process writes to the file.
 func (d *sqliteDriver) begin(int64) (transaction, *page, error) {
 	if d.from.Valid {
 		return d, nil, nil
@@ -100,7 +101,7 @@ func (d *sqliteDriver) begin(int64) (transaction, *page, error) {
 // floor is where history begins.
 func (d *sqliteDriver) floor() int64 { return d.from.Int64 }
 
-// raiseFloor calls f, which may raise the floor. Only where it succeeds is it known where that is.
+// raiseFloor calls f, which may raise the floor. After an error the floor has to be read again.
 func (d *sqliteDriver) raiseFloor(f func() (floor int64, err error)) error {
 	before := d.from
 	d.from = sql.NullInt64{}
@@ -113,9 +114,9 @@ func (d *sqliteDriver) raiseFloor(f func() (floor int64, err error)) error {
 
 func (d *sqliteDriver) rollback() {}
 
-// transaction runs f in a transaction of the writer. No context can break it: a batch serves many requests. Errors:
-// resources.ErrRefused when a statement failed for what it was to write, resources.ErrUnavailable when nothing was written
-// for another reason, resources.ErrUnknownOutcome when only COMMIT failed.
+// transaction runs f in a transaction of the writer. No context can cancel it: a batch serves many requests. Errors:
+// resources.ErrRefused if a statement failed because of its data, resources.ErrUnavailable if nothing was written for
+// another reason, resources.ErrUnknownOutcome if only COMMIT failed.
 func (d *sqliteDriver) transaction(f func(context.Context) error) error {
 	ctx := context.Background()
 	// IMMEDIATE takes the write lock at once: a transaction that upgrades later could fail half-way.
@@ -138,7 +139,8 @@ func (d *sqliteDriver) transaction(f func(context.Context) error) error {
 	return nil
 }
 
-// undo ends a transaction that has failed. Some failures, a full disk among them, have ended it by themselves: ROLLBACK is an SQLITE_ERROR then.
+// undo ends a transaction that has failed. Some failures, a full disk for example, have ended it already: ROLLBACK then
+// returns SQLITE_ERROR.
 func (d *sqliteDriver) undo(ctx context.Context, cause error) error {
 	var ended *sqlite.Error
 	if _, err := d.writer.ExecContext(ctx, "ROLLBACK"); err != nil && !(errors.As(err, &ended) && ended.Code() == sqlite3.SQLITE_ERROR) {
@@ -147,8 +149,8 @@ func (d *sqliteDriver) undo(ctx context.Context, cause error) error {
 	return cause
 }
 
-// commit writes a batch: every change into the log, the last state of every object, the counter. It is flushed with a mark
-// where the one there is does not cover its revisions.
+// commit writes a batch: every change into the log, the last state of every object, the counter. If the present mark
+// does not cover the batch's revisions, the commit sets a new mark and is flushed.
 func (d *sqliteDriver) commit(b *batch) error {
 	return d.raiseFloor(func() (int64, error) {
 		var err error
@@ -181,7 +183,7 @@ func (d *sqliteDriver) write(b *batch, mark int64) error {
 				return err
 			}
 			if lastOf[c.event.Object.Key] != c.event.Revision {
-				continue // a later change of the batch has the state that stays
+				continue // a later change of the batch has the final state
 			}
 			if err := d.putObject(ctx, c, row); err != nil {
 				return err
@@ -231,7 +233,7 @@ func (d *sqliteDriver) prune(floor int64) (left int64, err error) {
 	return left, err
 }
 
-// makeCut deletes what a batch is to take out of history up to a revision, within its transaction.
+// makeCut prunes for a batch, up to a revision, within the batch's transaction.
 func (d *sqliteDriver) makeCut(ctx context.Context, c *cut, upTo int64) error {
 	if c == nil {
 		return nil
@@ -279,8 +281,8 @@ var sqliteObjects = partition{
 	bound: func(at int64) any { return at },
 }
 
-// shareView keeps everybody from writing until the transactions have read for the first time: that is when each decides what
-// it sees. Their connections are there before, since to open one takes the lock of writers.
+// shareView blocks writers until each transaction has read for the first time, because that read fixes the state that
+// the transaction sees. Their connections are opened before, since opening one takes the lock of writers.
 func (d *sqliteDriver) shareView(ctx context.Context, begin func() (*sql.Tx, error), most int) (err error) {
 	var views []*sql.Tx
 	for range most {
@@ -306,7 +308,7 @@ func (d *sqliteDriver) shareView(ctx context.Context, begin func() (*sql.Tx, err
 	return nil
 }
 
-// letGo closes the connections that several readers have used: each has a page cache.
+// letGo closes the connections that several readers have used, since each has a page cache.
 func (d *sqliteDriver) letGo(views int) {
 	if views > 1 {
 		d.reads.SetMaxIdleConns(0)
@@ -314,8 +316,8 @@ func (d *sqliteDriver) letGo(views int) {
 	}
 }
 
-// shrink closes the connections of readers that rest, and empties the page cache of the writer: both are read again from the system's cache
-// of the file.
+// shrink closes idle connections of readers, and empties the writer's page cache. Pages are then read again from the
+// system's cache of the file.
 func (d *sqliteDriver) shrink() error {
 	d.reads.SetMaxIdleConns(0)
 	d.reads.SetMaxIdleConns(sqliteReaders)
@@ -323,7 +325,7 @@ func (d *sqliteDriver) shrink() error {
 	return err
 }
 
-// touch commits a change of nothing, to see whether commits work.
+// touch makes a commit without changes, to see whether commits work.
 func (d *sqliteDriver) touch() error {
 	return d.transaction(func(ctx context.Context) error {
 		_, err := d.writer.ExecContext(ctx, "UPDATE meta SET floor = floor")
@@ -338,7 +340,7 @@ func (d *sqliteDriver) noteAges(ages string) error {
 	})
 }
 
-// size returns the bytes of the database.
+// size returns the size of the database in bytes.
 func (d *sqliteDriver) size(ctx context.Context) (bytes int64, err error) {
 	err = d.reads.QueryRowContext(ctx, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").Scan(&bytes)
 	return bytes, err
@@ -349,8 +351,8 @@ func (d *sqliteDriver) free(ctx context.Context) (bytes int64, err error) {
 	return bytes, err
 }
 
-// vacuum returns free pages of up to so many bytes to the file system, if they are more than an eighth of the file and more than
-// a step. more says whether it is worth going on.
+// vacuum returns free pages of up to so many bytes to the file system, if they are more than an eighth of the file and
+// more than one step. more reports whether another call is worth it.
 func (d *sqliteDriver) vacuum(bytes int64) (more bool, err error) {
 	ctx := context.Background()
 	var free, all, page int64
@@ -368,7 +370,7 @@ func (d *sqliteDriver) vacuum(bytes int64) (more bool, err error) {
 	return true, eachRow(rows, err)(func(func(...any) error) error { return nil })
 }
 
-// checkpoint moves the write-ahead log into the file and cuts it to nothing, unless somebody reads from it for long.
+// checkpoint moves the write-ahead log into the file and truncates it, unless a connection reads from it for long.
 func (d *sqliteDriver) checkpoint() error {
 	_, err := d.trimmer.cut(context.Background(), d.writer)
 	return err

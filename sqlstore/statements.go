@@ -1,7 +1,7 @@
 package sqlstore
 
-// The SQL of the store, one place per statement. The text serves both databases; what the columns mean is said in the
-// migrations.
+// The SQL of the store, one constant per statement. The text serves both databases; the migrations document the
+// columns.
 const (
 	upsertObjectSQL = `INSERT INTO objects (resource, namespace, name, revision, expires, fields, data)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -14,8 +14,8 @@ SET revision = excluded.revision, expires = excluded.expires, fields = excluded.
 fields, prev_fields, data, prev_data, author)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
 
-	// updateMetaSQL names the revision and the floor it starts from, so that a second writer would be found out before it
-	// does harm.
+	// updateMetaSQL is conditional on the revision and the floor that it starts from, so that a second writer fails
+	// before it does harm.
 	updateMetaSQL = `UPDATE meta SET revision = $1, history_bytes = history_bytes + $2 WHERE revision = $3 AND floor = $4`
 
 	selectCounterSQL = `SELECT revision FROM meta`
@@ -27,11 +27,11 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
 
 	selectObjectsSQL = `SELECT resource, namespace, name, revision, fields, data FROM objects`
 
-	// selectHistorySQL takes the floor along, in a row of its own that comes first, so that it and the changes are of
-	// one state of the database: a change that was pruned in between would otherwise be missing without a trace. Both
-	// databases return the parts of a UNION ALL in order and without a copy; who reads them checks that. In place of the
-	// operation, that row has where it was read, where that is not always the same. Of an update, the object before it is
-	// taken from the change before it where that is not in the answer itself.
+	// selectHistorySQL returns the floor in a row of its own, which comes first, so that the floor and the changes are
+	// from one state of the database: otherwise a change that was pruned in between would be missing without a trace.
+	// Both databases return the parts of a UNION ALL in order and without a copy; the reader checks the order. In that
+	// row, the column op has the origin, if there can be several. The object before an update is taken from the earlier
+	// change, if that is not in the answer itself.
 	selectHistorySQL = historyHeadSQL + `NULL` + historyMiddleSQL + `meta` + historyTailSQL
 
 	historyHeadSQL   = `SELECT floor, NULL AS revision, `
@@ -52,36 +52,39 @@ FROM (
 
 	selectRowSQL = `SELECT data, fields FROM objects WHERE resource = $1 AND namespace = $2 AND name = $3 AND revision = $4`
 
-	// selectAuthorsSQL leaves out what is below the floor: the table has it for the objects alone, and not all of it.
+	// selectAuthorsSQL leaves out changes below the floor: the table keeps some of them, only for their objects.
 	selectAuthorsSQL = `SELECT revision, at, op, namespace, name, prev_revision, author FROM changes
 WHERE resource = $1 AND revision > $2 AND revision > (SELECT floor FROM meta) AND ($3 = '' OR namespace = $3) AND ($4 = '' OR name = $4)
 ORDER BY revision LIMIT $5`
 
-	// selectOldestSQL says of each of the first changes after the floor what it sets free when it leaves history. Beside servers
-	// of the version before it is less than that, so that a step of the janitor takes out more than it has to.
+	// selectOldestSQL returns the first changes after the floor, with the bytes that become free when each leaves
+	// history. With servers of the previous release it is less than that, so a step of the janitor removes more than it
+	// has to.
 	selectOldestSQL = `SELECT c.revision, c.at, ` + freesSQL + ` AS frees FROM changes c
 WHERE c.revision > (SELECT floor FROM meta) AND c.revision <= $2 ORDER BY c.revision LIMIT $1`
 
-	// freesSQL is that of a change c: the one before it of its object, and itself where there is none after it.
+	// freesSQL is the size of the change before c of the same object, plus that of c itself if it is the object's last
+	// change.
 	freesSQL = `coalesce((SELECT b.size FROM changes b WHERE b.revision = c.prev_revision), 0) + CASE WHEN ` + lastSQL + ` THEN c.size ELSE 0 END`
-	// lastSQL is whether there is none. A change of which that is not true has a successor after the floor.
+	// lastSQL is whether c is the object's last change. If it is not, c has a successor after the floor.
 	lastSQL = `(c.op = 'delete' OR c.revision = (SELECT o.revision FROM objects o
 WHERE o.resource = c.resource AND o.namespace = c.namespace AND o.name = c.name))`
 
-	// deleteChangesSQL deletes what history no longer needs when the floor is raised to a revision.
+	// deleteChangesSQL deletes the changes that history no longer needs when the floor is raised to a revision.
 	deleteChangesSQL = `DELETE FROM changes WHERE revision IN (` + freedHead + `$1` + freedMiddle + `$1` + freedLast + `$1` + freedAll +
 		`$1` + freedEnd + `) RETURNING size`
 
-	// Those are, with the revision between the parts: the changes before the ones that leave history; of these, the last of their
-	// objects; and when none is left, all there are. That is a bound, not a condition on each change up to it: changes that stay
-	// below the floor may be many, and are not looked at.
+	// These parts, with the revision between them, select: the predecessors of the changes that leave history; of those
+	// changes, the last ones of their objects; and, when history becomes empty, all changes. The last part is a bound,
+	// not a condition on each change up to it: there may be many changes that stay below the floor, and they are not
+	// read.
 	freedHead   = `SELECT c.prev_revision FROM changes c WHERE c.revision > (SELECT floor FROM meta) AND c.prev_revision IS NOT NULL AND c.revision <= `
 	freedMiddle = ` UNION ALL SELECT c.revision FROM changes c WHERE c.revision > (SELECT floor FROM meta) AND ` + lastSQL + ` AND c.revision <= `
 	freedLast   = ` UNION ALL SELECT c.revision FROM changes c WHERE c.revision <= CASE WHEN EXISTS (SELECT 1 FROM changes l WHERE l.revision > `
 	freedAll    = `) THEN 0 ELSE `
 	freedEnd    = ` END`
 
-	// updateFloorSQL counts from anew when nothing is left, so that a count that went wrong does not stay wrong.
+	// updateFloorSQL resets the count when nothing is left, so that a wrong count does not stay wrong.
 	updateFloorSQL = `UPDATE meta SET floor = CASE WHEN floor < $1 THEN $1 ELSE floor END,
 history_bytes = CASE WHEN revision <= $1 OR history_bytes < $2 THEN 0 ELSE history_bytes - $2 END RETURNING history_bytes`
 

@@ -12,29 +12,30 @@ import (
 	"github.com/rowlock/rowlock/resources/files"
 )
 
-// Target is an empty database that is filled with the rows of another one, and becomes a store by Commit. What was not committed leaves
-// nothing that a server would take for a store with content: a SQLite file gets its name by Commit, and in Postgres all is one
-// transaction. It belongs to one goroutine.
+// Target is an empty database that is filled with rows of another one, and becomes a store by Finish. Rows that are not
+// committed leave nothing that a server would take for a store with content: a SQLite file gets its name at the end,
+// and in Postgres everything is one transaction. It belongs to one goroutine.
 type Target struct {
 	options Options
 	filler  filler
 }
 
-// filler is what differs between databases.
+// filler is the part of a Target that differs between databases.
 type filler interface {
 	// fill inserts the rows that next returns, until that returns io.EOF.
 	fill(ctx context.Context, table string, columns []string, next func() ([]any, error)) error
-	// commit makes the counter begin at a revision, and everything durable.
+	// commit makes the counter begin at a revision, and makes everything durable.
 	commit(ctx context.Context, revision int64) error
 	now(ctx context.Context) (time.Time, error)
 	close() error
 }
 
-// ErrNotEmpty says that there is something where a store was to be made.
+// ErrNotEmpty says that there is something in the place of a new store.
 var ErrNotEmpty = errors.New("there is a store already")
 
-// OpenTarget makes the tables of a store in an empty database, or in one where that was begun before and not finished. Options.URL and
-// Options.Schema say where. Errors: ErrNotEmpty; ErrMoving; that another process has the file; those of the database.
+// OpenTarget makes the tables of a store in an empty database, or in one where that was begun and not finished.
+// Options.URL and Options.Schema name it. Errors: ErrNotEmpty; ErrMoving; an error if another process has the file;
+// those of the database.
 func OpenTarget(ctx context.Context, o Options) (*Target, error) {
 	if err := errors.Join(CheckURL(o.URL), CheckSchema(o.URL, o.Schema)); err != nil {
 		return nil, err
@@ -53,7 +54,8 @@ func OpenTarget(ctx context.Context, o Options) (*Target, error) {
 	return &Target{o, f}, nil
 }
 
-// CheckTarget says whether OpenTarget would find an empty database, or a directory in which one can be made, and leaves nothing there. Errors: as of OpenTarget.
+// CheckTarget checks that OpenTarget would find an empty database, or a directory for a new one, and leaves nothing
+// there. Errors: as of OpenTarget.
 func CheckTarget(ctx context.Context, o Options) error {
 	if !isPostgres(o.URL) {
 		path, err := sqlitePath(o.URL)
@@ -88,8 +90,8 @@ func checkNoFile(path string) error {
 	return nil
 }
 
-// Table inserts the rows of a table, in batches, until next returns io.EOF. Columns that the table does not have are those of a later version:
-// an error.
+// Table inserts the rows of a table, in batches, until next returns io.EOF. Unknown columns belong to a later version:
+// they are an error.
 func (t *Target) Table(ctx context.Context, name string, columns []string, next func() ([]any, error)) error {
 	known := false
 	for _, s := range sourceTables {
@@ -104,9 +106,10 @@ func (t *Target) Table(ctx context.Context, name string, columns []string, next 
 	return nil
 }
 
-// Finish makes a store of what was inserted. Its counter goes on beyond a revision and, because it cannot be known how many were given
-// after that, at the time that it is (jumpTo); no history is there, so that watches of before have to begin anew. It returns where
-// the counter is, which announce is told before that; its error ends it. A revision beyond RevisionMax is an error.
+// Finish makes a store of the inserted rows. Its counter continues after the revision beyond and, since an unknown
+// number of revisions may have been assigned after that, at the present time (jumpTo). The store has no history, so
+// earlier watches have to start anew. announce is called with the counter before the commit; its error ends Finish. It
+// returns the counter. A revision beyond RevisionMax is an error.
 func (t *Target) Finish(ctx context.Context, beyond int64, announce func(revision int64) error) (revision int64, err error) {
 	if beyond > RevisionMax {
 		return 0, fmt.Errorf("the revision %d, above which no store can go on", beyond)
@@ -125,5 +128,5 @@ func (t *Target) Finish(ctx context.Context, beyond int64, announce func(revisio
 	return revision, nil
 }
 
-// Close gives up what was not committed.
+// Close discards rows that were not committed.
 func (t *Target) Close() error { return t.filler.close() }

@@ -8,11 +8,11 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// ObjectColumns are those of the rows that Target.ObjectRow makes, of the table objects.
+// ObjectColumns are the columns of the rows that Target.ObjectRow makes for the table objects.
 var ObjectColumns = []string{"resource", "namespace", "name", "revision", "expires", "fields", "data"}
 
-// ObjectRow is the row of an object that was never in a store: encrypted, where Options.Transformers say so. lives is for how long from now on; 0 means for
-// ever. Errors: resources.ErrRefused; *resources.TransformError.
+// ObjectRow returns the row of an object from outside a store, encrypted if Options.Transformers say so. lives is its
+// lifetime from now on; 0 means for ever. Errors: resources.ErrRefused; *resources.TransformError.
 func (t *Target) ObjectRow(ctx context.Context, key resources.Key, d resources.Draft, revision int64, lives time.Duration) ([]any, error) {
 	if problems := key.Storable(); len(problems) > 0 {
 		return nil, fmt.Errorf("%w: %w", resources.ErrRefused, problems.ToAggregate())

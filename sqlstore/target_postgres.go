@@ -14,19 +14,19 @@ import (
 	"github.com/rowlock/rowlock/migrations"
 )
 
-// postgresTarget fills the tables of a schema in one transaction, which holds the lock of the counter: a server that starts meanwhile waits for
-// it or gives up.
+// postgresTarget fills the tables of a schema in one transaction, which holds the lock of the counter: a server that
+// starts meanwhile waits for it or gives up.
 type postgresTarget struct {
 	db   *sql.DB
 	conn *pgx.Conn
 	tx   pgx.Tx
 }
 
-// emptySQL is whether nothing was ever written to the tables.
+// emptySQL returns whether the tables were never written to.
 const emptySQL = `SELECT NOT EXISTS (SELECT 1 FROM objects) AND NOT EXISTS (SELECT 1 FROM changes) AND
 NOT EXISTS (SELECT 1 FROM meta m WHERE coalesce(m.revision, m.floor) > 1) AND NOT EXISTS (SELECT 1 FROM servers)`
 
-// errSchemaNotEmpty is ErrNotEmpty in words.
+// errSchemaNotEmpty is ErrNotEmpty with a reason.
 var errSchemaNotEmpty = fmt.Errorf("%w: the schema has objects, had some, or has a server", ErrNotEmpty)
 
 func postgresEmpty(ctx context.Context, tx *sql.Tx) error {
@@ -40,16 +40,17 @@ func postgresEmpty(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// rightsSQL is where the tables would be made, whether that is there, and which rights the role has there. A schema that it may not use is not current_schema(),
-// which passes it over. One call that names two rights would ask for either.
+// rightsSQL returns the schema for the tables, whether it exists, and the role's rights there. current_schema() skips
+// schemas that the role may not use. The two rights need two calls: one call that names both would return true for
+// either.
 const rightsSQL = `SELECT coalesce(s.name, ''), n.oid IS NOT NULL, has_database_privilege(current_database(), 'CREATE'),
 coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_schema_privilege(n.oid, 'CREATE'), false)
 FROM (SELECT coalesce(nullif($1::text, ''), current_schema()) AS name) s LEFT JOIN pg_namespace n ON n.nspname = s.name`
 
-// errNoSchema says that nobody said which schema, and that none is found.
+// errNoSchema says that no schema was named, and that the search path has none that the role may use.
 var errNoSchema = errors.New("of the schemas in its search_path, the role may use none: it needs USAGE and CREATE on one")
 
-// mayMakeTables refuses a schema without tables in which none can be made.
+// mayMakeTables refuses a schema without tables if the role may not create any there.
 func mayMakeTables(ctx context.Context, o *Options) (err error) {
 	s := &Source{postgres: true}
 	defer func() { err = errors.Join(err, s.Close()) }()
@@ -112,7 +113,8 @@ func openPostgresTarget(ctx context.Context, o *Options) (_ filler, err error) {
 	return t, t.lock(ctx)
 }
 
-// lock keeps servers and other fillers from the tables until the end of the transaction, and refuses those that have or get rows of another one.
+// lock locks servers and other fillers out until the end of the transaction, and refuses a database that has rows or is
+// the target of a move.
 func (t *postgresTarget) lock(ctx context.Context) error {
 	if _, err := t.tx.Exec(ctx, "SELECT FROM meta FOR UPDATE"); err != nil {
 		return err
@@ -133,7 +135,7 @@ func (t *postgresTarget) lock(ctx context.Context) error {
 	return nil
 }
 
-// copied are rows on their way into a table.
+// copied yields rows for CopyFrom.
 type copied struct {
 	next func() ([]any, error)
 	row  []any
@@ -165,7 +167,7 @@ func (t *postgresTarget) now(ctx context.Context) (time.Time, error) {
 	return milliseconds(ms), err
 }
 
-// commit leaves meta.origin empty, as the first server of new tables finds it.
+// commit leaves meta.origin empty, as the first server expects of new tables.
 func (t *postgresTarget) commit(ctx context.Context, revision int64) error {
 	if _, err := t.tx.Exec(ctx, "UPDATE meta SET revision = $1, floor = $1, history_bytes = 0", revision); err != nil {
 		return err
@@ -178,7 +180,7 @@ func (t *postgresTarget) close() error {
 	if t.conn != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
-		errs = append(errs, t.conn.Close(ctx)) // which ends the transaction
+		errs = append(errs, t.conn.Close(ctx)) // this ends the transaction
 	}
 	if t.db != nil {
 		errs = append(errs, t.db.Close())

@@ -18,7 +18,7 @@ import (
 // unfinished is the suffix of a file that is being filled.
 const unfinished = ".unfinished"
 
-// sqliteTarget fills a file beside the one that it becomes.
+// sqliteTarget fills a file beside the one that it will become.
 type sqliteTarget struct {
 	path string
 	lock *fileLock
@@ -45,13 +45,14 @@ func openSQLiteTarget(ctx context.Context, o *Options) (_ filler, err error) {
 	if err := errors.Join(checkNoFile(t.path), checkNotMoving(t.path)); err != nil {
 		return nil, err
 	}
-	if err := t.discard(); err != nil { // of an attempt that was cut off
+	if err := t.discard(); err != nil { // of an interrupted attempt
 		return nil, err
 	}
 	if err := makePrivate(t.path + unfinished); err != nil {
 		return nil, err
 	}
-	// Nothing of it counts until it is whole, so it is written as fast as can be and flushed at the end. auto_vacuum is as in sqliteName.
+	// The file counts only once it is complete, so it is written as fast as possible and flushed at the end.
+	// auto_vacuum is as in sqliteName.
 	name := strings.Replace(sqliteName(t.path+unfinished, "off"), "_journal_mode=wal", "_journal_mode=off", 1)
 	if t.db, err = sql.Open("sqlite", name); err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func openSQLiteTarget(ctx context.Context, o *Options) (_ filler, err error) {
 	return t, err
 }
 
-// discard removes what was not committed.
+// discard removes the unfinished file.
 func (t *sqliteTarget) discard() error {
 	var errs []error
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
@@ -135,7 +136,7 @@ func (t *sqliteTarget) close() error {
 	var errs []error
 	if t.db != nil {
 		if t.tx != nil {
-			_ = t.tx.Rollback() // the file goes
+			_ = t.tx.Rollback() // the file is removed
 		}
 		errs = append(errs, t.db.Close())
 	}

@@ -6,9 +6,9 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// tree is the state of one resource type: its objects by path. Objects in it may be packed; none that leaves it is, but for those that a
-// Commit expected. A tree that others can see is never changed; a change
-// is made to an edit, which shares all that stays the same.
+// tree is the state of one resource type: its objects by path. Objects in it may be packed; objects that it returns are
+// not, except to a Commit that expects them. A tree that other goroutines can see is never changed; changes are made to
+// an edit, which shares everything that stays the same.
 type tree struct {
 	objects btree.Map[string, *resources.Object]
 	// last is the highest revision at which the type may have changed: the tree is its state at last and at every
@@ -18,14 +18,14 @@ type tree struct {
 	unreadable int
 }
 
-// edit returns a tree of the same contents to make changes to. The copy is made through a shallow one because
+// edit returns a tree with the same contents that may be changed. The copy is made through a shallow one because
 // btree.Map.Copy marks its receiver, and two edits of one shared tree would race over the mark.
 func (t *tree) edit() *tree {
 	shared := t.objects
 	return &tree{objects: *shared.Copy(), last: t.last, unreadable: t.unreadable}
 }
 
-// set puts an object in place, or takes it out when it is nil.
+// set puts an object into the tree, or removes it if o is nil.
 func (t *tree) set(path string, o *resources.Object) {
 	var before *resources.Object
 	if o == nil {
@@ -41,11 +41,12 @@ func (t *tree) set(path string, o *resources.Object) {
 	}
 }
 
-// sampledObjects are so many objects of a type whose sizes stand for those of all: they say whether a list is of kilobytes or megabytes.
+// sampledObjects is how many objects of a type are measured for all of them: enough to tell a list of kilobytes from
+// one of megabytes.
 const sampledObjects = 8
 
-// amount is how much there is. It looks at the first objects as they are in memory: what is packed is not unpacked, and what cannot be
-// read is not tried again.
+// amount returns how much there is. It measures the first objects as they are in memory: packed ones are not unpacked,
+// and unreadable ones are not read again.
 func (t *tree) amount() resources.Amount {
 	a := resources.Amount{Objects: int64(t.objects.Len())}
 	var bytes, looked, known int64
@@ -85,7 +86,7 @@ type snapshot struct {
 
 var _ resources.Snapshot = snapshot{}
 
-// Revision is that of the store.
+// Revision is the revision of the store.
 func (s snapshot) Revision() int64 { return s.revision }
 
 // Get returns the object, or nil.

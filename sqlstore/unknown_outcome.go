@@ -8,15 +8,16 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// resolveEvery is the pause between two attempts to find out what became of a commit.
+// resolveEvery is the pause between two attempts to determine the outcome of a commit.
 const resolveEvery = time.Second
 
-// ascertain finds out what became of a batch whose COMMIT failed in an unknown way, where nobody else writes to the
-// database: nil when it was written, resources.ErrUnavailable when it was not, the cause when that cannot be known
-// yet. Then s.unresolved has the batch, and no other begins before its outcome is known. Called with applying.
+// ascertain determines the outcome of a batch whose COMMIT failed in an unclear way, if no other server writes to the
+// database: nil if it was written, resources.ErrUnavailable if it was not, the cause if that cannot be known yet. In
+// the last case s.unresolved has the batch, and no other batch begins before its outcome is known. Called with
+// applying.
 //
-// A COMMIT that failed while the log was being flushed may be in the log and be seen by nobody, until a crash brings it to
-// light. A commit of nothing makes its fate final: it comes after it in the log, or takes its place.
+// A COMMIT that failed while the log was being flushed may be in the log without being visible, until a crash makes it
+// visible. A commit without changes makes its outcome final: it follows it in the log, or replaces it.
 func (s *Store) ascertain(b *batch, cause error) error {
 	s.unresolved = b
 	err := s.db.touch()
@@ -35,8 +36,9 @@ func (s *Store) ascertain(b *batch, cause error) error {
 	return fmt.Errorf("%w: %s", resources.ErrUnavailable, cause.Error())
 }
 
-// resolve finds out what became of the batch whose outcome is unknown, if there is one. What was written becomes visible; who asked for it was told to look. It runs on
-// the goroutine of the committer. Errors: resources.ErrUnavailable.
+// resolve determines the outcome of the batch in s.unresolved, if there is one. If it was written, it becomes visible;
+// its writers were told that the outcome is unknown. It runs on the committer's goroutine. Errors:
+// resources.ErrUnavailable.
 func (s *Store) resolve() error {
 	b := s.unresolved
 	if b == nil {

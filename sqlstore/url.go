@@ -19,7 +19,7 @@ func isPostgres(url string) bool {
 	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
 }
 
-// CheckURL says what is wrong with the URL of a database, without repeating what could be a password.
+// CheckURL returns an error if the URL of a database is invalid. The error does not repeat what could be a password.
 func CheckURL(database string) error {
 	if isPostgres(database) {
 		_, err := parsePostgres(database)
@@ -31,8 +31,8 @@ func CheckURL(database string) error {
 	return nil
 }
 
-// parsePostgres reads the URL of a Postgres. Libpq's environment and its files of passwords and services fill in what
-// the URL leaves out.
+// parsePostgres parses the URL of a Postgres. Libpq's environment and its password and service files fill in what the
+// URL leaves out.
 func parsePostgres(database string) (*pgxpool.Config, error) {
 	if _, err := url.Parse(database); err != nil || ambiguous(database) {
 		return nil, errParts
@@ -41,7 +41,7 @@ func parsePostgres(database string) (*pgxpool.Config, error) {
 	var parse *pgconn.ParseConfigError
 	switch {
 	case errors.As(err, &parse):
-		// Its text repeats the URL first, and has one line for whatever is wrong.
+		// Its text repeats the URL first, and then has one line with the reason.
 		text := parse.Error()
 		text = text[strings.LastIndex(text, "`: ")+len("`: "):]
 		if strings.HasPrefix(text, "failed to parse as URL") { // and repeats the part at which that was
@@ -54,12 +54,13 @@ func parsePostgres(database string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// errParts says that the parts of a URL cannot be told apart, so that neither can the password.
+// errParts says that the parts of a URL, and so the password, cannot be told apart.
 var errParts = errors.New("the URL cannot be parsed: in user and password, characters such as / : @ # ? % have to be " +
 	"percent-encoded, and of several hosts all need a port or none; the directory of a Unix socket is given as in postgres:///database?host=/directory")
 
-// ambiguous tells whether an @ stands where not everybody takes it for the end of user and password: libpq and pgx take the first one before a slash,
-// so that what is behind it in a password would be a host, and what is behind a slash the name of a database. In parameters it means nothing.
+// ambiguous reports whether an @ is not for every parser the end of user and password: libpq and pgx take the first one
+// before a slash, so that the part of a password behind it would become a host, or, behind a slash, the name of a
+// database. In parameters an @ has no meaning.
 func ambiguous(database string) bool {
 	_, rest, _ := strings.Cut(database, "://")
 	end := strings.IndexAny(rest, "/?#")
@@ -77,8 +78,8 @@ func ambiguous(database string) bool {
 // schemaMax is the longest name that Postgres keeps whole, in bytes.
 const schemaMax = 63
 
-// CheckSchema says what is wrong with the name of a schema: what Postgres would change, so that two names could become
-// one, or keeps for itself. The empty name is the search path's. Errors: ErrNoSchemas, and others.
+// CheckSchema returns an error for the name of a schema that Postgres would change, so that two names could become one,
+// or that it reserves. The empty name stands for the search path's. Errors: ErrNoSchemas, and others.
 func CheckSchema(database, name string) error {
 	switch {
 	case name == "":

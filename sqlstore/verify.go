@@ -14,9 +14,9 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Finding is something that is wrong with a database.
+// Finding is a problem of a database.
 type Finding struct {
-	// Where is a table, with the key or the revision of a row; What is wrong there; and Do says what there is to do.
+	// Where is a table, with the key or the revision of a row; What is the problem; and Do is the remedy.
 	Where, What, Do string
 }
 
@@ -26,31 +26,31 @@ type Row struct {
 	Revision int64
 	Fields   *string // its selectable fields, as JSON; nil: it has none
 	Data     string
-	// Expires is when it ends, in milliseconds since 1970; nil: never.
+	// Expires is when its lifetime ends, in milliseconds since 1970; nil: never.
 	Expires *int64
 }
 
 // VerifyOptions say how a database is verified.
 type VerifyOptions struct {
-	// Decode says what is wrong with an object, of the type that it is of. Nil: nobody knows the types.
+	// Decode returns an error if an object is invalid for its type. Nil: the types are not known.
 	Decode func(Row) error
-	// DecodePast is Decode for what the log has of an object: its type may have been another one then, or be gone since.
+	// DecodePast is Decode for objects in the log: their type may have been different then, or may be gone.
 	DecodePast func(Row) error
-	// HasLifetime tells whether objects of a resource may end by themselves. Nil: nobody knows.
+	// HasLifetime reports whether objects of a resource may have a lifetime. Nil: that is not known.
 	HasLifetime func(resource string) bool
-	// Plain returns a row as a server reads it, in clear. Nil: rows that IsEncrypted are counted, and only what can be seen without keys is
-	// known of them.
+	// Plain returns a row decrypted, as a server reads it. Nil: rows that IsEncrypted are counted, and checked only as
+	// far as that is possible without keys.
 	Plain func(ctx context.Context, r Row) (Row, error)
-	// Found is told what is wrong.
+	// Found is called with each problem.
 	Found func(Finding)
 }
 
-// Verified is what was looked at.
+// Verified counts what was checked.
 type Verified struct {
 	Objects, Changes int
 	// Revisions are the writes in the object history.
 	Revisions int
-	// Encrypted is how many of these could not be decoded, for want of Plain.
+	// Encrypted is how many of these could not be decoded, because there is no Plain.
 	Encrypted int
 	Findings  int
 }
@@ -58,7 +58,7 @@ type Verified struct {
 // IsEncrypted reports whether the data of a row is not the object itself.
 func (r Row) IsEncrypted() bool { return isSealed(r.Data) }
 
-// What there is to do. A copy by backup and restore has everything anew but the objects.
+// The remedies. A copy made by backup and restore has everything new except the objects.
 const (
 	doCopy = "stop the servers, make a backup (rowlock backup) and restore it elsewhere (rowlock restore): indexes, log and counter are made anew"
 	doRow  = "write the object again or delete it, or take it from a backup (rowlock restore --object)"
@@ -68,17 +68,18 @@ const (
 	doLog  = "stop the servers and empty the log, after which clients list anew: " + doCopy
 )
 
-// verifier verifies one state.
+// verifier verifies one state of a database.
 type verifier struct {
 	*Source
 	VerifyOptions
 	result Verified
 	floor  int64
-	latest map[resources.Key]*latest // what the log says of objects
+	latest map[resources.Key]*latest // the last change of each object in the log
 }
 
-// Verify looks whether a database is whole: the tables and their indexes, each object by itself and by its type, the log by itself and against
-// the objects, the object history, the counter. It reads everything, and changes nothing. Errors: those of ctx. Whatever the database cannot answer is a finding.
+// Verify checks that a database is sound: the tables and their indexes, each object by itself and by its type, the log
+// by itself and against the objects, the object history, the counter. It reads everything, and changes nothing. Errors:
+// those of ctx. An error of the database is a finding.
 func (s *Source) Verify(ctx context.Context, o VerifyOptions) (Verified, error) {
 	v := &verifier{Source: s, VerifyOptions: o, latest: map[resources.Key]*latest{}}
 	for _, part := range []struct {
@@ -93,7 +94,7 @@ func (s *Source) Verify(ctx context.Context, o VerifyOptions) (Verified, error) 
 				return v.result, ctx.Err()
 			}
 			v.found(part.table, doDisk, "cannot be read: %v", err)
-			if s.postgres { // where a statement has failed, the transaction has
+			if s.postgres { // after a failed statement, the transaction has failed
 				return v.result, nil
 			}
 		}
@@ -106,7 +107,7 @@ func (v *verifier) found(where, do, what string, args ...any) {
 	v.Found(Finding{where, fmt.Sprintf(what, args...), do})
 }
 
-// objects looks at each object, and whether the log agrees.
+// objects checks each object, and whether the log agrees with it.
 func (v *verifier) objects(ctx context.Context) error {
 	var last resources.Key
 	err := v.Objects(ctx, "", func(r Row) error {
@@ -137,7 +138,7 @@ func (v *verifier) objects(ctx context.Context) error {
 	return nil
 }
 
-// agrees compares an object with what the log has of it.
+// agrees compares an object with its last change in the log.
 func (v *verifier) agrees(where string, r Row, digest uint64) {
 	l := v.latest[r.Key]
 	if l != nil {
@@ -157,7 +158,7 @@ func (v *verifier) agrees(where string, r Row, digest uint64) {
 	}
 }
 
-// object looks at an object by itself, and returns a number that is that of its content; 0: it is not known. decode may be nil.
+// object checks an object by itself, and returns a hash of its content; 0: the content is not known. decode may be nil.
 func (v *verifier) object(ctx context.Context, where string, r Row, decode func(Row) error) (digest uint64, err error) {
 	known, err := v.clear(ctx, where, &r)
 	if err != nil || !known {
@@ -169,7 +170,7 @@ func (v *verifier) object(ctx context.Context, where string, r Row, decode func(
 	return r.digest(), nil
 }
 
-// clear makes a row one in clear, or tells that it is not known what is in it. Errors: those of ctx.
+// clear decrypts a row, or reports that its content is not known. Errors: those of ctx.
 func (v *verifier) clear(ctx context.Context, where string, r *Row) (known bool, err error) {
 	if v.Plain != nil {
 		if *r, err = v.Plain(ctx, *r); err == nil {
@@ -205,7 +206,7 @@ func plainObject(r *Row, decode func(Row) error) error {
 	if !gjson.Valid(r.Data) || !strings.HasPrefix(r.Data, "{") {
 		return errors.New("is not JSON")
 	}
-	if !utf8.ValidString(r.Data) { // which decoders make U+FFFD of, and no server has written
+	if !utf8.ValidString(r.Data) { // decoders replace them by U+FFFD, and no server has written them
 		return errors.New("has bytes that are not UTF-8")
 	}
 	if r.Fields != nil && !gjson.Valid(*r.Fields) {
@@ -220,7 +221,7 @@ func plainObject(r *Row, decode func(Row) error) error {
 	return decode(*r)
 }
 
-// Objects calls visit for each object, of one resource or (empty) of all, in the order of their keys.
+// Objects calls visit for each object, of one resource or (if empty) of all, in the order of their keys.
 func (s *Source) Objects(ctx context.Context, resource string, visit func(Row) error) error {
 	const statement = "SELECT resource, namespace, name, revision, fields, data, expires FROM objects WHERE $1 = '' OR resource = $1 ORDER BY resource, namespace, name"
 	rows, err := s.tx.QueryContext(ctx, statement, resource)

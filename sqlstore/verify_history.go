@@ -12,25 +12,25 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/recording"
 )
 
-// What there is to do about the object history, which nothing else needs.
+// The remedies for the object history, on which nothing else depends.
 const (
 	doRecording = "start a server with --object-history: it makes the row anew"
 	doReached   = "stop the servers and say how far it has come: UPDATE recording SET revision = (SELECT coalesce(max(revision), 0) FROM revisions)"
 	doCounted   = "stop the servers and count anew: UPDATE recording SET bytes = (SELECT coalesce(sum(size), 0) FROM revisions)"
 )
 
-// doWrite is what there is to do about one write of it, so that the others stay.
+// doWrite is the remedy for a single write of it, so that the others stay.
 func doWrite(revision int64) string {
 	return fmt.Sprintf("stop the servers and take this write out of the object history: DELETE FROM revisions WHERE revision = %d; "+
 		"UPDATE recording SET bytes = (SELECT coalesce(sum(size), 0) FROM revisions)", revision)
 }
 
-// revisions looks at the object history: each write by itself, and how far it is said to have come. A step of the recorder is one transaction, so
-// whatever has crashed, both agree.
+// revisions checks the object history: each write by itself, and its recorded position. A step of the recorder is one
+// transaction, so both agree after any crash.
 func (v *verifier) revisions(ctx context.Context) error {
 	for _, table := range []string{"revisions", "recording"} {
 		if there, err := hasTable(ctx, v.tx, v.postgres, table); err != nil || !there {
-			return err // tables of before have none, and what is missing was found already
+			return err // earlier versions do not have them, and missing tables were reported already
 		}
 	}
 	var state recordingState
@@ -51,7 +51,8 @@ func (v *verifier) revisions(ctx context.Context) error {
 	return nil
 }
 
-// writes looks at each write in the object history, and returns the last revision of one in which nothing is wrong, and the sum of their sizes.
+// writes checks each write in the object history. It returns the last revision of a sound one, and the sum of all
+// sizes.
 func (v *verifier) writes(ctx context.Context) (last, sum int64, err error) {
 	rows, err := v.tx.QueryContext(ctx, selectRevisionsSQL+` ORDER BY revision`)
 	if err != nil {
@@ -76,7 +77,7 @@ func (v *verifier) writes(ctx context.Context) (last, sum int64, err error) {
 	return last, sum, rows.Err()
 }
 
-// recording compares what the row of that table says with the counter, and with the last of the revisions and the sum of their sizes.
+// recording compares the row of the table recording with the counter, the last revision, and the sum of the sizes.
 func (v *verifier) recording(state *recordingState, last, sum int64) {
 	counter := v.state.Revision
 	if last > counter {
@@ -94,7 +95,7 @@ func (v *verifier) recording(state *recordingState, last, sum int64) {
 	}
 }
 
-// revision looks at a write in the object history. Errors: those of ctx.
+// revision checks a write in the object history. Errors: those of ctx.
 func (v *verifier) revision(ctx context.Context, r *revisionRow) error {
 	where := fmt.Sprintf("revisions %d (%s)", r.revision, r.key)
 	_, oerr := parseOp(r.op)
@@ -119,7 +120,7 @@ func (v *verifier) revision(ctx context.Context, r *revisionRow) error {
 	return nil
 }
 
-// check says what is wrong with what was kept of a write, which is in clear: its paths, and the object before and after it.
+// check returns an error if a recorded, decrypted write is invalid: its paths, and the object before and after it.
 func (r *revisionRow) check(clear *Row) error {
 	var paths []string
 	if clear.Fields == nil || json.Unmarshal([]byte(*clear.Fields), &paths) != nil {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// meta looks at the row of the store.
+// meta checks the row of the table meta.
 func (v *verifier) meta(ctx context.Context) error {
 	var rows int
 	if err := v.tx.QueryRowContext(ctx, "SELECT count(*) FROM meta").Scan(&rows); err != nil {
@@ -28,7 +28,7 @@ func (v *verifier) meta(ctx context.Context) error {
 		v.found("meta", doCopy, "history begins at revision %d, and the counter is at %d", v.floor, v.state.Revision)
 	}
 	if v.postgres {
-		return nil // the log itself has how much it is
+		return nil // the log itself has the sum
 	}
 	var counted, sum int64
 	if err := v.tx.QueryRowContext(ctx, "SELECT history_bytes, (SELECT coalesce(sum(size), 0) FROM changes) FROM meta").Scan(&counted, &sum); err != nil {
@@ -40,12 +40,12 @@ func (v *verifier) meta(ctx context.Context) error {
 	return nil
 }
 
-// latest is what the log has of an object: its last change.
+// latest is the last change of an object in the log.
 type latest struct {
 	revision int64
 	op       string
 	digest   uint64
-	seen     bool // the object is there
+	seen     bool // the object exists
 }
 
 // logged is a row of the log.
@@ -57,10 +57,10 @@ type logged struct {
 	author               sql.NullString
 }
 
-// log looks whether the log has every change after the floor, and whether each continues the one before it of its object.
+// log checks that the log has every change after the floor, and that each continues the previous one of its object.
 func (v *verifier) log(ctx context.Context) error {
 	author := "author"
-	if v.state.Version < 3 || !v.postgres && v.state.Version < 4 { // tables of before do not say it
+	if v.state.Version < 3 || !v.postgres && v.state.Version < 4 { // earlier versions have no authors
 		author = "NULL"
 	}
 	rows, err := v.tx.QueryContext(ctx, `SELECT revision, op, resource, namespace, name, prev_revision, fields, prev_fields, data, prev_data, `+author+`
@@ -111,7 +111,7 @@ func (c *logged) where() string {
 	return "changes " + strconv.FormatInt(c.Revision, 10) + " (" + c.Key.String() + ")"
 }
 
-// continues looks whether a change goes with the one before it of the same object.
+// continues checks that a change fits the previous one of the same object.
 func (v *verifier) continues(c *logged) {
 	before := v.latest[c.Key]
 	there := before != nil && before.op != "delete"

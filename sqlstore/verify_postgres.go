@@ -5,13 +5,14 @@ import (
 	"math"
 )
 
-// postgresPart is what the tables have since a version of them.
+// postgresPart lists parts of the tables that exist since a version.
 type postgresPart struct {
 	since int
 	names []string
 }
 
-// The indexes, as what they are of; the columns, as what is in them; and constraints. (meta.revision was another one in version 1.)
+// The indexes with their definitions, the columns with their types, and the constraints. (meta.revision was different
+// in version 1.)
 var postgresParts = []postgresPart{
 	{1, []string{
 		"index meta_pkey UNIQUE USING btree (id)",
@@ -50,7 +51,7 @@ var postgresParts = []postgresPart{
 	{4, []string{"constraint recording_id_check on recording"}},
 }
 
-// hasAt are the names of parts that the tables have in a version.
+// hasAt returns the names of the parts that the tables have in a version.
 func hasAt(version int, parts []postgresPart) (names []string) {
 	for _, part := range parts {
 		if part.since <= version {
@@ -61,7 +62,7 @@ func hasAt(version int, parts []postgresPart) (names []string) {
 }
 
 const (
-	// postgresOurs chooses the tables from pg_class c.
+	// postgresOurs selects the store's tables from pg_class c.
 	postgresOurs = `c.relnamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = current_schema())
 AND c.relname IN ('meta', 'objects', 'changes', 'servers', 'revisions', 'recording', 'schema_migrations')`
 
@@ -74,8 +75,9 @@ CASE WHEN l.collname = 'C' THEN ' COLLATE "C"' ELSE '' END || CASE WHEN a.attnot
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid LEFT JOIN pg_collation l ON l.oid = a.attcollation
 WHERE a.attnum > 0 AND NOT a.attisdropped AND ` + postgresOurs
 
-	// postgresOthersSQL finds what works on writes and reads: triggers, rules, constraints that are no keys; tables that a crash of Postgres empties; row
-	// security by which rows are hidden from the owner, or from who asks. Where it hides them from others alone, that is nobody's harm.
+	// postgresOthersSQL finds objects that affect writes and reads: triggers, rules, constraints that are no keys;
+	// tables that a crash of Postgres empties; row security that hides rows from the owner, or from the present role.
+	// It ignores row security that hides rows only from other roles.
 	postgresOthersSQL = `SELECT 'trigger ' || t.tgname || ' on ' || c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal AND ` + postgresOurs + `
 UNION ALL SELECT 'rule ' || r.rulename || ' on ' || c.relname FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE ` + postgresOurs + `
 UNION ALL SELECT 'constraint ' || k.conname || ' on ' || c.relname FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
@@ -86,7 +88,7 @@ WHERE c.relrowsecurity AND (c.relforcerowsecurity OR row_security_active(c.oid))
 )
 
 func (v *verifier) postgresTables(ctx context.Context) error {
-	if _, err := v.texts(ctx, "SELECT set_config('quote_all_identifiers', 'off', true)"); err != nil { // whatever the role has
+	if _, err := v.texts(ctx, "SELECT set_config('quote_all_identifiers', 'off', true)"); err != nil { // overrides the role's setting
 		return err
 	}
 	have, err := v.texts(ctx, postgresPartsSQL)

@@ -9,12 +9,12 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// sqliteValuesSQL makes a statement for each column, which finds values that are not of its type: SQLite takes them all the same.
+// sqliteValuesSQL makes a statement for each column, which finds values that are not of its type: SQLite accepts them.
 const sqliteValuesSQL = `SELECT format('SELECT ''row '' || rowid || '' of %s, in which %s is of the type '' || typeof("%s") FROM %s WHERE typeof("%s") NOT IN (''%s'', ''%s'') LIMIT 100',
   m.name, t.name, t.name, m.name, t.name, lower(t.type), CASE WHEN t."notnull" THEN lower(t.type) ELSE 'null' END)
 FROM sqlite_schema m, pragma_table_info(m.name) t WHERE m.type = 'table' AND m.name IN ('meta', 'objects', 'changes', 'revisions', 'recording')`
 
-// sqliteValues looks whether all values are of the types of their columns.
+// sqliteValues checks that all values are of the types of their columns.
 func (v *verifier) sqliteValues(ctx context.Context) error {
 	statements, err := v.texts(ctx, sqliteValuesSQL)
 	for i := 0; err == nil && i < len(statements); i++ {
@@ -27,7 +27,7 @@ func (v *verifier) sqliteValues(ctx context.Context) error {
 	return err
 }
 
-// advised says what to do about a file of which SQLite can make nothing.
+// advised adds a remedy to an error if SQLite cannot use a file.
 func advised(err error) error {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
@@ -39,7 +39,7 @@ func advised(err error) error {
 	return err
 }
 
-// adviceOf is empty for codes that say enough, or nothing.
+// adviceOf is empty for codes whose error needs no advice, or for which there is none.
 func adviceOf(code int) string {
 	switch {
 	case code&0xff == sqlite3.SQLITE_CORRUPT, code&0xff == sqlite3.SQLITE_NOTADB:
@@ -51,7 +51,7 @@ func adviceOf(code int) string {
 	return ""
 }
 
-// advisedOfRows says what to do where SQLite gives rows of which nothing can be made.
+// advisedOfRows adds a remedy to an error if the rows that SQLite returns are invalid.
 func advisedOfRows(err error) error {
 	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
 		return advised(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/migrations"
 )
 
-// schema looks whether the tables are those of their version.
+// schema checks that the tables are those of their version.
 func (v *verifier) schema(ctx context.Context) error {
 	var rows int
 	var dirty bool
@@ -54,7 +54,7 @@ func (v *verifier) sqliteTables(ctx context.Context) error {
 	return v.sqliteValues(ctx)
 }
 
-// movedParts begin what last makes in a file.
+// movedParts are the beginnings of the objects that fence.last creates in a file.
 var movedParts = []string{"table moved ", "trigger moved_changes ", "trigger moved_meta "}
 
 func (v *verifier) compareTables(want, have []string) {
@@ -62,7 +62,7 @@ func (v *verifier) compareTables(want, have []string) {
 	v.others(want, have)
 }
 
-// missing tells of what is to be there and is not.
+// missing reports expected parts that do not exist.
 func (v *verifier) missing(want, have []string) {
 	for _, statement := range want {
 		if !slices.Contains(have, statement) {
@@ -71,14 +71,14 @@ func (v *verifier) missing(want, have []string) {
 	}
 }
 
-// others tells of what is there beside what is to be.
+// others reports parts that exist and are not expected.
 func (v *verifier) others(want, have []string) {
 	for _, statement := range have {
 		if strings.HasPrefix(statement, "table "+litestreamTable) {
-			continue // where Litestream, which copies the file as it changes, notes how far it is
+			continue // Litestream, which copies the file as it changes, notes its position there
 		}
 		if (v.state.Moved != "" || v.postgres) && slices.ContainsFunc(movedParts, func(part string) bool { return strings.HasPrefix(statement, part) }) {
-			continue // without them, it would take writes again; in Postgres a move that was not ended leaves them, too, and the next one needs them
+			continue // without them, it would take writes again; in Postgres an unfinished move leaves them, too, and the next one needs them
 		}
 		if !slices.Contains(want, statement) {
 			v.found("database", "remove it, unless you know why it is there", "has something that rowlock did not make: %s", statement)
@@ -110,7 +110,7 @@ var postgresIndexes = []struct{ name, table, order, row string }{
 	{"changes_resource", "changes", "resource, revision", "resource || ' ' || namespace || ' ' || name || ' ' || revision"},
 }
 
-// indexes looks whether the indexes have all rows, and nothing else.
+// indexes checks that the indexes have all rows, and no others.
 func (v *verifier) indexes(ctx context.Context) error {
 	if !v.postgres {
 		problems, err := v.texts(ctx, "PRAGMA integrity_check(100)")
@@ -127,7 +127,7 @@ func (v *verifier) indexes(ctx context.Context) error {
 			if err := v.readBy(ctx, byIndex); err != nil {
 				return err
 			}
-			// With one text for both, a connection that prepares statements would keep the plan of the first.
+			// With the same text for both, a connection that prepares statements would keep the plan of the first one.
 			statement := fmt.Sprintf("SELECT count(*) || ' ' || coalesce(sum(hashtextextended(t.row, 0)), 0) FROM (SELECT %s AS row FROM %s ORDER BY %s) AS t -- %t",
 				index.row, index.table, index.order, byIndex)
 			if err := v.tx.QueryRowContext(ctx, statement).Scan(&sums[i]); err != nil {
@@ -138,11 +138,11 @@ func (v *verifier) indexes(ctx context.Context) error {
 			v.found("database", "stop the servers and run REINDEX TABLE "+index.table, "the index %s has other rows than its table", index.name)
 		}
 	}
-	return v.readBy(ctx, false) // what follows is what the tables have
+	return v.readBy(ctx, false) // the following checks read the tables
 }
 
-// readBy has Postgres read tables by an index, or not by any. That index is the one with the order that is asked for: it may not sort what it
-// reads by another one.
+// readBy makes Postgres read tables by an index, or not by any. It uses the index with the requested order, because it
+// must not sort the rows of another one.
 func (v *verifier) readBy(ctx context.Context, index bool) error {
 	_, err := v.tx.ExecContext(ctx, `SELECT set_config('enable_seqscan', $1, true), set_config('enable_indexscan', $2, true),
 set_config('enable_sort', $1, true), set_config('enable_incremental_sort', $1, true),

@@ -9,38 +9,41 @@ import (
 	"github.com/rowlock/rowlock/resources/views"
 )
 
-// Views of the objects are in the database for whoever asks it without a server: SQL clients, tools that draw charts. They are nobody's
-// source: the store reads tables alone, `rowlock sql` has views of its own (query.go), a backup has none, and Verify does not look at them. So whatever
-// becomes of them does no harm, and the server makes them again.
+// The database has views of the objects for clients that query it without a server: SQL clients, tools that draw
+// charts. The server does not depend on them: the store reads only tables, `rowlock sql` has views of its own
+// (query.go), a backup has none, and Verify ignores them. So a changed or missing view does no harm, and the server
+// creates it again.
 //
-// No value of a Secret's data is in them, nor the server's own rows. A row that is encrypted has its names, and NULL in all else.
+// The views contain neither values of a Secret's data nor the server's own rows. An encrypted row has its names, and
+// NULL in all other columns.
 
 // SharedViews are the names of the views of all resources.
 func SharedViews() []string { return slices.Clone(sharedViews) }
 
-// ErrViewsRefused says that the database's user may not make views where they belong.
+// ErrViewsRefused says that the database's user may not create views in their place.
 var ErrViewsRefused = errors.New("the views for SQL cannot be made")
 
-// sharedViews are those of all resources, by their names, as both databases have them. None can be the name of a resource, which has no
-// underscore.
+// sharedViews are the names of the views of all resources, in both databases. None can be the name of a resource, which
+// has no underscore.
 var sharedViews = []string{"all_objects", "all_owners", "all_changes", "pod_images"}
 
-// KeepViews makes the views in the database be these, whose names differ, and those of all resources; without any, there are none. Only what is not
-// as it should be is written. A name that somebody else has taken stays theirs. left are those, by their names, that are not as they should be: the
-// database refuses them, or somebody reads them meanwhile. They keep no others from being made, and the next call tries them again.
+// KeepViews makes the database have the views wanted, whose names differ, and those of all resources; if wanted is
+// empty, it has none. Only views that differ are written. A name that is taken by somebody else is left alone. left
+// has, by name, the errors of the views that could not be brought up to date: the database refuses them, or somebody
+// reads them meanwhile. They do not keep other views from being created, and the next call tries them again.
 //
 // Errors: resources.ErrUnavailable, resources.ErrClosed; ErrViewsRefused; those of ctx.
 func (s *Store) KeepViews(ctx context.Context, wanted []views.View) (left map[string]error, err error) {
 	return s.db.keepViews(ctx, wanted, s.onCommitter)
 }
 
-// definedView is a view and the statement that is to be behind it.
+// definedView is a view and its statement.
 type definedView struct{ name, query string }
 
-// errZero says that a statement has U+0000, which ends a text that is handed to a database. What follows it would not be seen.
+// errZero says that a statement has U+0000, which ends the text for a database. The rest would be ignored.
 var errZero = errors.New("it has the character U+0000")
 
-// sayable refuses a view that cannot be said to a database.
+// sayable refuses a view whose statement cannot be passed to a database.
 func (v definedView) sayable() error {
 	if strings.Contains(v.name+v.query, "\x00") {
 		return errZero
@@ -48,15 +51,15 @@ func (v definedView) sayable() error {
 	return nil
 }
 
-// viewDialect is how a database says what a view shows.
+// viewDialect writes the statements of views for a database.
 type viewDialect interface {
-	// query is the statement behind a view of one resource.
+	// query returns the statement of a view of one resource.
 	query(v views.View) string
-	// shared is that of one of sharedViews.
+	// shared returns the statement of one of sharedViews.
 	shared(name string) string
 }
 
-// defineViews writes down all views.
+// defineViews returns all views with their statements.
 func defineViews(d viewDialect, wanted []views.View) []definedView {
 	if len(wanted) == 0 {
 		return nil
@@ -71,17 +74,17 @@ func defineViews(d viewDialect, wanted []views.View) []definedView {
 	return defined
 }
 
-// textSQL is a text in a statement.
+// textSQL quotes a string.
 func textSQL(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// nameSQL is a name in a statement.
+// nameSQL quotes a name.
 func nameSQL(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
 
-// jsonColumns has the columns of all views of a resource, around its own.
+// jsonColumns writes the columns that all views of a resource have, around the view's own.
 type jsonColumns struct {
-	// column is a value in an object.
+	// column returns the value at a path of an object.
 	column func(views.Column) string
-	// age is how many seconds ago the time of a text was; owner what leads to the owner of an object.
+	// age returns how many seconds ago a time in text form was; owner returns a value of the owner reference.
 	age   func(time string) string
 	owner func(value string) string
 }
@@ -89,7 +92,9 @@ type jsonColumns struct {
 // creation is the time at which an object was created.
 var creation = views.Column{Kind: views.Text, Path: views.Members("metadata", "creationTimestamp")}
 
-// list is what a view selects, of a row whose object is o. annotations is of those alone, and object may be empty.
+// list returns the columns that a view selects of a row whose object is o. annotations is the expression for the
+// annotations; kind and reference are those for the owner's name with its kind, and for its UID. A view of Secrets has
+// no column object.
 func (j jsonColumns) list(v views.View, annotations, kind, reference string) string {
 	metadata := func(kind views.Kind, name string) string {
 		return j.column(views.Column{Kind: kind, Path: views.Members("metadata", name)})

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// viewsSuffix is what the schema of the views has after the name of that of the tables.
+	// viewsSuffix is appended to the name of the tables' schema for the schema of the views.
 	viewsSuffix = "_views"
 	// viewsLock is, with the class of a control plane, the advisory lock under which one server at a time writes views.
 	viewsLock = -1
-	// viewsLockTimeout is how long a view waits for those who read it, and viewsBusy how many may have to: who reads views that are written already
-	// waits for all of it.
+	// viewsLockTimeout is how long a view waits for its readers, and viewsBusy for how many views that is done: readers
+	// of views that are written already wait for the whole transaction.
 	viewsLockTimeout = 2 * time.Second
 	viewsBusy        = 4
-	// viewsTime is how long all of it may take.
+	// viewsTime is how long the whole transaction may take.
 	viewsTime = time.Minute
 
 	insufficientPrivilege = "42501"
@@ -32,8 +32,9 @@ const (
 	queryCanceled         = "57014"
 )
 
-// keepViews implements driver: the views are in a schema of their own, and are written by a transaction of their own, which waits for nobody who
-// writes objects, nor they for it. The comment of a view says what it was made of.
+// keepViews implements driver: the views are in a schema of their own. They are written in a transaction of their own,
+// which does not wait for writers of objects, nor do these wait for it. The comment of a view has the hash of its
+// statement.
 func (p *postgresDriver) keepViews(ctx context.Context, wanted []views.View, _ func(func() error) error) (left map[string]error, err error) {
 	bounded, cancel := boundedBy(ctx, viewsTime)
 	defer cancel()
@@ -67,10 +68,10 @@ type viewKeeper struct {
 	tx     pgx.Tx
 	schema string // of the views
 	left   map[string]error
-	busy   int // how many of them are read by others
+	busy   int // how many of them are being read by others
 }
 
-// begin bounds what the database does in the transaction, and what it waits for while the server is gone or stopped.
+// begin sets time limits for the transaction, also for the case that the server is gone or stopped.
 func (k *viewKeeper) begin(ctx context.Context) error {
 	for _, statement := range []string{k.prelude, fmt.Sprintf(`SELECT set_config('lock_timeout', '%dms', true), set_config('statement_timeout', '%dms', true),
 set_config('idle_in_transaction_session_timeout', '%dms', true)`, viewsLockTimeout.Milliseconds(), k.limits.step.Milliseconds(), k.limits.idle.Milliseconds())} {
@@ -133,12 +134,12 @@ func (k *viewKeeper) keep(ctx context.Context, wanted []views.View) error {
 	return nil
 }
 
-// viewComment is the comment of a view, by which it is known as Rowlock's, and what it was made of.
+// viewComment returns the comment of a view, which identifies it as Rowlock's and contains the hash of its statement.
 func viewComment(v definedView) string {
 	return fmt.Sprintf("rowlock %x: %s (docs/sql.md)", sha256.Sum256([]byte(v.query)), v.name)
 }
 
-// have returns what is in the schema, with the comments of what is Rowlock's.
+// have returns the relations of the schema, with the comments of those that have one.
 func (k *viewKeeper) have(ctx context.Context) (map[string]string, error) {
 	rows, err := k.tx.Query(ctx, `SELECT c.relname, coalesce(obj_description(c.oid, 'pg_class'), '') FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind NOT IN ('i', 'I')`, k.schema)
@@ -157,13 +158,15 @@ JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind
 	return have, err
 }
 
-// write makes a view, or another one in its place: one with other columns than before has to go first, and may not where somebody has made a view of it.
+// write creates or replaces a view. If its columns have changed, the old view is dropped first, which fails if somebody
+// has created a view on it.
 func (k *viewKeeper) write(ctx context.Context, v definedView, comment string) error {
 	if err := v.sayable(); err != nil {
 		k.left[v.name] = err
 		return nil
 	}
-	// Whoever may read views alone gets no rows of others by functions that are evaluated before the conditions of the view.
+	// A role that may only read views cannot get at hidden rows with functions that are evaluated before the view's
+	// conditions.
 	create := " VIEW " + k.named(v.name) + " WITH (security_barrier) AS " + v.query + "; COMMENT ON VIEW " + k.named(v.name) + " IS " + textSQL(comment)
 	if again, err := k.try(ctx, v.name, "CREATE OR REPLACE"+create); !again || err != nil {
 		return err
@@ -175,14 +178,15 @@ func (k *viewKeeper) write(ctx context.Context, v definedView, comment string) e
 // errBusy says why a view is not even tried.
 var errBusy = errors.New("others are read, and were waited for long enough")
 
-// try runs statements, of which nothing is left when they are refused for what they are, or would have to wait for those who read the view. That is told of, and
-// is no reason to give up other views. other tells that other statements may do.
+// try runs statements, which are rolled back if the database refuses them, or if they would have to wait for the
+// readers of the view. That is recorded in left, and does not prevent other views. other reports that other statements
+// may succeed.
 func (k *viewKeeper) try(ctx context.Context, name, statements string) (other bool, err error) {
 	if k.busy >= viewsBusy {
 		k.left[name] = errBusy
 		return false, nil
 	}
-	// By itself: where the database does not understand the statements, it runs none of them.
+	// Separately: if the database cannot parse the statements, it runs none of them.
 	if err := k.exec(ctx, "SAVEPOINT view"); err != nil {
 		return false, err
 	}

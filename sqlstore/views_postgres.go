@@ -7,16 +7,17 @@ import (
 	"github.com/rowlock/rowlock/resources/views"
 )
 
-// postgresViews says it for Postgres.
+// postgresViews writes the views for Postgres.
 type postgresViews struct {
 	// tables is the schema of the tables.
 	tables string
-	// checked is set where the database can say that a text is no jsonb without failing (16 and later).
+	// checked is set if the database can test whether a text is valid jsonb without failing (16 and later).
 	checked bool
 }
 
-// object is a row's object; NULL where it is encrypted. jsonb has no zero characters, which JSON may have: another one takes their
-// place. Data that ends with a space has JSON in it as a client sent it (see resources/sent.go), which jsonb may refuse for other reasons.
+// object returns the object of a row; NULL if the row is encrypted. jsonb has no zero characters, which JSON may have:
+// they are replaced. Data that end with a space contain JSON as a client sent it (see resources/sent.go), which jsonb
+// may refuse for other reasons.
 func (d postgresViews) object() string {
 	const data = `replace(data, E'\\u0000', E'\\ufffd')`
 	check := ""
@@ -26,7 +27,7 @@ func (d postgresViews) object() string {
 	return "CASE WHEN left(data, 1) <> '{' THEN NULL " + check + "ELSE (" + data + ")::jsonb END AS o"
 }
 
-// from are the rows of a table, with their objects, each read once.
+// from returns the rows of a table with their objects, each of which is parsed once.
 func (d postgresViews) from(where string) string {
 	return "FROM " + nameSQL(d.tables) + ".objects, LATERAL (SELECT " + d.object() + " OFFSET 0) AS j WHERE " + where
 }
@@ -58,7 +59,7 @@ func (d postgresViews) columns() jsonColumns {
 	}
 }
 
-// postgresPath is a path in an object.
+// postgresPath returns the SQL of a path in an object.
 func postgresPath(p views.Path) string {
 	steps := make([]string, len(p))
 	for i, s := range p {
@@ -70,12 +71,12 @@ func postgresPath(p views.Path) string {
 	return "ARRAY[" + strings.Join(steps, ", ") + "]::text[]"
 }
 
-// elements are those of the list at a path, e, with their numbers, n; none where there is no list.
+// elements returns the elements, e, of the list at a path, with their numbers, n; none if there is no list.
 func elements(path string) string {
 	return "jsonb_array_elements(CASE jsonb_typeof(o #> " + path + ") WHEN 'array' THEN o #> " + path + " ELSE '[]'::jsonb END) WITH ORDINALITY AS t(e, n)"
 }
 
-// sizeOf is how many elements or members there are at a path.
+// sizeOf returns the number of elements or members at a path.
 func sizeOf(path string) string {
 	return "coalesce(CASE jsonb_typeof(o #> " + path + ") WHEN 'array' THEN jsonb_array_length(o #> " + path +
 		") WHEN 'object' THEN (SELECT count(*) FROM jsonb_object_keys(o #> " + path + ")) END, 0)"

@@ -13,27 +13,28 @@ import (
 	"github.com/rowlock/rowlock/resources/views"
 )
 
-// sqliteViews says it for SQLite: for views in the file, and for those of a query, whose tables have what has to be computed of the rows of the file.
+// sqliteViews writes the views for SQLite: for those in the file, and for those of a query, whose tables have as
+// columns what has to be computed from the rows of the file.
 type sqliteViews struct {
 	bytes, encrypted string
-	// history is a condition for the changes that history has.
+	// history is a condition that selects the changes in history.
 	history string
 }
 
-// inFile is asked by whatever SQLite a client brings: all of it is what 3.38 has, the first with ->>.
+// inFile is evaluated by the SQLite that a client brings: it needs only features of 3.38, the first version with ->>.
 var inFile = sqliteViews{bytes: "length(CAST(data AS BLOB))", encrypted: "substr(data, 1, 8) = '" + sealedPrefix + "'", history: "revision > (SELECT floor FROM meta)"}
 
-// sqliteMark is in the statement of each view that is Rowlock's.
+// sqliteMark is in the statement of each of Rowlock's views.
 const sqliteMark = "/* rowlock */"
 
-// sqliteObject is a row's object; NULL where nobody can read it as JSON.
+// sqliteObject is the object of a row; NULL if it is not valid JSON.
 const sqliteObject = "CASE WHEN json_valid(data) THEN data END AS o"
 
-// internalRows is how the names of the resources end that no API serves.
+// internalRows is the suffix of the resources that no API serves.
 const internalRows = ".rowlock.internal"
 
-// query implements viewDialect. With a LIMIT, SQLite makes the view's rows once and an index upon them where they are joined with others,
-// instead of reading objects again and again; columns that nobody asks for are not computed all the same.
+// query implements viewDialect. With a LIMIT, SQLite materialises the view's rows once and indexes them when they are
+// joined with others, instead of reading objects again and again; unused columns are still not computed.
 func (d sqliteViews) query(v views.View) string {
 	annotations := "(o -> '$.metadata.annotations')"
 	if v.Secret {
@@ -58,7 +59,7 @@ func (d sqliteViews) columns() jsonColumns {
 	}
 }
 
-// objectPath is a path in an object.
+// objectPath returns the SQL of a path in an object.
 func objectPath(p views.Path) string {
 	var b strings.Builder
 	b.WriteString("$")
@@ -104,9 +105,9 @@ func sqliteColumn(c views.Column) string {
 	return value
 }
 
-// What json_each returns has a number for its key where it is an element of a list.
+// json_each returns a number as the key of a list's element.
 
-// known is a number that is not 0 where nobody knows the object.
+// known returns a number that is not 0 if the object is known, and else NULL.
 func known(value string) string { return "CASE WHEN o IS NOT NULL THEN " + value + " END" }
 
 // shared implements viewDialect.
@@ -136,21 +137,21 @@ func (d sqliteViews) shared(name string) string {
 		"(author ->> '$.agent') AS agent FROM changes WHERE " + served + " AND " + d.history + " LIMIT -1"
 }
 
-// viewsStep is how many views are made or removed in one transaction: few beside a batch.
+// viewsStep is how many views are created or removed in one transaction: few beside a batch.
 const viewsStep = 16
 
-// viewChange is what makes a view be as it should be, or removes it: all of its statements, or none.
+// viewChange brings a view up to date, or removes it: all of its statements run, or none.
 type viewChange struct {
 	name       string
 	statements []string
 }
 
-// keepViews implements driver: the views are written by the connection that writes, between batches. Other connections notice that at their next
-// statement.
+// keepViews implements driver: the views are written by the connection that writes, between batches. Other connections
+// notice that at their next statement.
 func (d *sqliteDriver) keepViews(ctx context.Context, wanted []views.View, onCommitter func(func() error) error) (left map[string]error, err error) {
 	var have map[string]string
 	var taken map[string]bool
-	if err := onCommitter(func() (err error) { // not by a connection of its own, which would have to be opened for it, and would stay
+	if err := onCommitter(func() (err error) { // a connection of its own would have to be opened for this, and would stay open
 		have, taken, err = d.haveViews(ctx)
 		return err
 	}); err != nil {
@@ -183,7 +184,7 @@ func (d *sqliteDriver) keepViews(ctx context.Context, wanted []views.View, onCom
 	return left, nil
 }
 
-// changeViews makes changes in a transaction. One that is refused for what it is stays undone, and is told of.
+// changeViews makes changes in a transaction. A change whose statements are refused is undone, and recorded in left.
 func (d *sqliteDriver) changeViews(changes []viewChange, left map[string]error) error {
 	return d.transaction(func(ctx context.Context) error {
 		exec := func(statement string) error {
@@ -211,7 +212,7 @@ func (d *sqliteDriver) changeViews(changes []viewChange, left map[string]error) 
 	})
 }
 
-// isStatementError reports whether a statement has failed for what it is, and not for the state of the file.
+// isStatementError reports whether a statement has failed because of itself, and not because of the state of the file.
 func isStatementError(err error) bool {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
@@ -224,7 +225,7 @@ func isStatementError(err error) bool {
 	return false
 }
 
-// haveViews returns the statements of the views that are Rowlock's, and all names that are taken, in lower case.
+// haveViews returns the statements of Rowlock's views, and all names that are taken, in lower case.
 func (d *sqliteDriver) haveViews(ctx context.Context) (have map[string]string, taken map[string]bool, err error) {
 	have, taken = map[string]string{}, map[string]bool{}
 	rows, err := d.writer.QueryContext(ctx, "SELECT type, name, coalesce(sql, '') FROM sqlite_schema")

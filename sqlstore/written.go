@@ -2,8 +2,8 @@ package sqlstore
 
 import "github.com/prometheus/procfs"
 
-// processIO is what Linux has counted of this process (proc_pid_io(5)): WriteBytes, what it had written to disks; WChar, what it gave to
-// be written, to files and connections. All is 0 where the system does not say.
+// processIO returns Linux's counters of this process (proc_pid_io(5)): WriteBytes, the bytes it had written to disks;
+// WChar, the bytes it wrote to files and connections. All are 0 if the system does not provide them.
 func processIO() procfs.ProcIO {
 	p, err := procfs.Self()
 	if err != nil {
