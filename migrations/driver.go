@@ -17,13 +17,13 @@ type execer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// driver takes steps in a transaction, which has their mark as well.
+// driver runs steps in a transaction, which also stores their version.
 type driver struct {
 	ctx context.Context
 	tx  execer
 }
 
-// upTo takes the steps after a version, 0 being none, up to another.
+// upTo runs the steps after a version (0: none) up to another version.
 func (d driver) upTo(src source.Driver, from, to int) error {
 	for from < to {
 		next, err := stepAfter(src, from)
@@ -60,7 +60,7 @@ func (d driver) run(step io.ReadCloser) error {
 	return d.exec(string(text))
 }
 
-// setVersion marks the schema as being of a version. The form of the mark is golang-migrate's.
+// setVersion stores the version of the schema, in the form of golang-migrate.
 func (d driver) setVersion(version int) error {
 	if err := d.exec("DELETE FROM schema_migrations"); err != nil || version == 0 {
 		return err

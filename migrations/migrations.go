@@ -13,8 +13,8 @@ import (
 //go:embed sqlite/*.sql postgres/*.sql
 var files embed.FS
 
-// DirtyError says that a migration of an earlier release was begun and not finished, and that what the tables look like
-// does not tell how far it came.
+// DirtyError says that a migration of an earlier release was begun and not finished, and that the tables do not show
+// how far it came.
 type DirtyError struct{ Version int }
 
 func (e *DirtyError) Error() string {
@@ -22,8 +22,7 @@ func (e *DirtyError) Error() string {
 		"tables by hand and then run UPDATE schema_migrations SET dirty = false", e.Version)
 }
 
-// NewerError says that the database was migrated by a Rowlock that is newer than this one by more than one version of the
-// schema.
+// NewerError says that a newer Rowlock migrated the database to a schema more than one version ahead of this one.
 type NewerError struct{ Version, Known int }
 
 func (e *NewerError) Error() string {
@@ -31,9 +30,9 @@ func (e *NewerError) Error() string {
 		"run a newer rowlock, or restore a backup that was made before the upgrade", e.Version, e.Known)
 }
 
-// up takes the steps that are missing. A schema that is one version ahead is left as it is and worked with: a step only
-// adds what the servers of the version before it can do without, so that they go on, and may be started again, while
-// others are already of the next version. What such a step makes superfluous is removed by the step after it, at the earliest.
+// up runs the missing steps. A schema that is one version ahead is left as it is and used: a step only adds things that
+// servers of the previous version can do without, so they go on, and may be restarted, while others already have the
+// next version. What such a step makes superfluous is removed by the step after it, at the earliest.
 func up(files fs.FS, dir string, d driver) error {
 	src, err := iofs.New(files, dir)
 	if err != nil {
@@ -60,7 +59,7 @@ func up(files fs.FS, dir string, d driver) error {
 	return nil
 }
 
-// Known is the highest version of the tables that this program knows, of "sqlite" or "postgres".
+// Known returns the highest version of the tables that this program knows, for "sqlite" or "postgres".
 func Known(database string) (int, error) {
 	src, err := iofs.New(files, database)
 	if err != nil {

@@ -15,10 +15,10 @@ const lockID = 0x726f776c6f636b
 // stepLockTimeout is how long a step waits for readers of a table that it changes.
 const stepLockTimeout = "2s"
 
-// Postgres brings the tables in a schema up to date, in the first one of the search path without a name. All of it is one
-// transaction, which holds an advisory lock: servers that start together do it once, a step that fails leaves nothing
-// behind, and a pooler between the server and the database does not matter. Errors: *DirtyError, *NewerError, and those
-// of the database.
+// Postgres brings the tables in a schema up to date; without a name, in the first schema of the search path. It uses
+// one transaction, which holds an advisory lock: of servers that start together only one runs the steps, a step that
+// fails leaves nothing behind, and a pooler in between does not matter. Errors: *DirtyError, *NewerError, and those of
+// the database.
 func Postgres(ctx context.Context, db *sql.DB, schema string) error {
 	return postgresUp(ctx, db, schema, files)
 }
@@ -36,7 +36,8 @@ func postgresUp(ctx context.Context, db *sql.DB, schema string, files fs.FS) (er
 	if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", int64(lockID)); err != nil {
 		return fmt.Errorf("lock the migrations: %w", err)
 	}
-	// A step that waits behind a long backup has everybody wait who writes: it gives up, and is tried again by who opens the store.
+	// A step that waits behind a long backup blocks all writers: it gives up, and the caller that opens the store tries
+	// again.
 	if _, err := tx.ExecContext(ctx, "SELECT set_config('lock_timeout', $1, true)", stepLockTimeout); err != nil {
 		return fmt.Errorf("bound the waiting for tables: %w", err)
 	}
@@ -50,7 +51,7 @@ func postgresUp(ctx context.Context, db *sql.DB, schema string, files fs.FS) (er
 	if err := tx.QueryRowContext(ctx, find).Scan(&exists); err != nil {
 		return fmt.Errorf("read the schema version: %w", err)
 	}
-	if !exists { // not IF NOT EXISTS, which asks for the privilege to create even when there is nothing to do
+	if !exists { // IF NOT EXISTS needs the privilege to create even if the table exists
 		if _, err := tx.ExecContext(ctx, "CREATE TABLE schema_migrations (version BIGINT NOT NULL PRIMARY KEY, dirty BOOLEAN NOT NULL)"); err != nil {
 			return fmt.Errorf("create the tables: %w", err)
 		}

@@ -12,9 +12,9 @@ import (
 	_ "modernc.org/sqlite" // for the scratch database
 )
 
-// SQLite brings the schema of a SQLite database up to date. All of it is one transaction, the mark of the version
-// included, so that a process that is killed leaves the schema of before or the one of after. Errors: *DirtyError,
-// *NewerError, and those of the database.
+// SQLite brings the schema of a SQLite database up to date. It uses one transaction, which includes the version, so a
+// process that is killed leaves either the old schema or the new one. Errors: *DirtyError, *NewerError, and those of
+// the database.
 func SQLite(ctx context.Context, db *sql.DB) error { return sqliteUp(ctx, db, files) }
 
 func sqliteUp(ctx context.Context, db *sql.DB, files fs.FS) error {
@@ -26,7 +26,7 @@ func sqliteUp(ctx context.Context, db *sql.DB, files fs.FS) error {
 	})
 }
 
-// sqliteIn calls f in a transaction in which there is a table for the version.
+// sqliteIn calls f in a transaction in which the table of the version exists.
 func sqliteIn(ctx context.Context, db *sql.DB, f func(driver) error) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -41,10 +41,10 @@ func sqliteIn(ctx context.Context, db *sql.DB, f func(driver) error) (err error)
 	defer func() {
 		if err != nil {
 			d.ctx = context.WithoutCancel(ctx)
-			_ = d.exec("ROLLBACK") // on a full disk, for one, SQLite has done it, and has nothing to roll back; err says why
+			_ = d.exec("ROLLBACK") // on a full disk, for example, SQLite has rolled back already, and fails; err has the reason
 		}
 	}()
-	for _, statement := range []string{ // as earlier releases made them, and expect them
+	for _, statement := range []string{ // as earlier releases created them, and expect them
 		"CREATE TABLE IF NOT EXISTS schema_migrations (version uint64,dirty bool)",
 		"CREATE UNIQUE INDEX IF NOT EXISTS version_unique ON schema_migrations (version)",
 	} {
@@ -58,10 +58,10 @@ func sqliteIn(ctx context.Context, db *sql.DB, f func(driver) error) (err error)
 	return d.exec("COMMIT")
 }
 
-// settleDirty decides what became of a step of an earlier release, which marked the schema dirty, took the step, and marked
-// it clean, in three transactions: a server that was killed in between left a database that no server opened any more. The step
-// itself was one transaction, so the tables are those of before or those of after, and if they are exactly one of the
-// two, it is known which. If they are neither, the tables were changed by hand, and the mark stays.
+// settleDirty determines the outcome of a step of an earlier release, which marked the schema dirty, ran the step, and
+// marked it clean, in three transactions: a server that was killed in between left a database that no server would
+// open. The step itself was one transaction, so the tables are the old or the new ones; if they are exactly one of the
+// two, the outcome is known. Otherwise the tables were changed by hand, and the mark stays.
 func settleDirty(d driver, files fs.FS) error {
 	version, dirty, err := d.version()
 	if err != nil || !dirty {
@@ -88,10 +88,10 @@ func settleDirty(d driver, files fs.FS) error {
 	if len(fits) == 0 {
 		return nil
 	}
-	return d.setVersion(fits[0]) // of two with the same tables the one before: a step that changes none is nothing
+	return d.setVersion(fits[0]) // if both versions have the same tables, the previous one: repeating a step that changes nothing is harmless
 }
 
-// stepBefore returns the version before one, 0 before the first, if that is known.
+// stepBefore returns the version before another one, 0 before the first, if that is known.
 func stepBefore(files fs.FS, version int) (before int, known bool, err error) {
 	src, err := iofs.New(files, "sqlite")
 	if err != nil {
@@ -108,7 +108,7 @@ func stepBefore(files fs.FS, version int) (before int, known bool, err error) {
 	return int(previous), true, err
 }
 
-// tablesAt returns the tables that a version has (0: none), by making them in a scratch database.
+// tablesAt returns the tables of a version (0: none), by creating them in a scratch database.
 func tablesAt(ctx context.Context, files fs.FS, version int) (tables []string, err error) {
 	scratch, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
@@ -130,13 +130,13 @@ func tablesAt(ctx context.Context, files fs.FS, version int) (tables []string, e
 	return tables, err
 }
 
-// SQLiteTables returns the tables that a SQLite database of a version has, as SQLiteTablesSQL does of one that is there.
+// SQLiteTables returns the tables of a SQLite database of a version, in the form of SQLiteTablesSQL.
 func SQLiteTables(ctx context.Context, version int) ([]string, error) {
 	return tablesAt(ctx, files, version)
 }
 
-// SQLiteTablesSQL asks for the statements that would make the tables there are, and their indexes and triggers, but for the one that has the
-// version. Views are no part of them: servers make and remove them by themselves.
+// SQLiteTablesSQL returns the statements that would create the existing tables, and their indexes and triggers, except
+// for the table of the version. It leaves out views: servers create and remove them themselves.
 const SQLiteTablesSQL = `SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema
 WHERE name NOT LIKE 'sqlite_%' AND tbl_name <> 'schema_migrations' AND type <> 'view' ORDER BY type, name`
 

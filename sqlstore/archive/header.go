@@ -10,41 +10,41 @@ import (
 	"time"
 )
 
-// Errors of a file that is read.
+// Errors of reading a file.
 var (
-	// ErrNotBackup: the file does not begin as a backup does.
+	// ErrNotBackup: the file does not begin like a backup.
 	ErrNotBackup = errors.New("this is not a backup by rowlock")
 	// ErrDamaged: the file was cut off or changed.
 	ErrDamaged = errors.New("the backup is damaged")
-	// ErrPassphrase: the passphrase is another one, or the first part of the file is damaged, which cannot be told apart.
+	// ErrPassphrase: the passphrase is wrong, or the first part of the file is damaged; the two cannot be told apart.
 	ErrPassphrase = errors.New("the passphrase is not that of the backup, or the backup is damaged")
 	// ErrNeedsPassphrase: the backup is encrypted.
 	ErrNeedsPassphrase = errors.New("the backup is encrypted: its passphrase is needed (--passphrase-file)")
 )
 
-// Format is the version of the format that is written, and the latest that is read.
+// Format is the version of the format that is written, and the highest one that is read.
 const Format = 1
 
-// Header is how a backup begins: what can be known of it without its passphrase.
+// Header is the beginning of a backup: the part that can be read without its passphrase.
 type Header struct {
-	// Format is the version of the format, under the name by which a backup is recognized.
+	// Format is the version of the format; a backup is recognized by its name.
 	Format int `json:"rowlockBackup"`
 	// Created is when the backup was begun.
 	Created time.Time `json:"created"`
-	// Version is that of the rowlock which made it.
+	// Version is the version of the rowlock that made it.
 	Version string `json:"version"`
 	// Database is the kind of the database, Schema the version of its tables.
 	Database string `json:"database"`
 	Schema   int    `json:"schema"`
-	// Revision is the state that the backup has.
+	// Revision is the revision of the backup's state.
 	Revision int64 `json:"revision"`
-	// Beyond is a revision that may have been given when the backup was made, Revision at least.
+	// Beyond is at least Revision: revisions up to it may have been assigned when the backup was made.
 	Beyond int64 `json:"beyond"`
-	// Encryption is nil where there is none.
+	// Encryption is nil if the backup is not encrypted.
 	Encryption *Encryption `json:"encryption,omitempty"`
 }
 
-// headerMax is more than a header has, in bytes.
+// headerMax bounds the size of a header, in bytes.
 const headerMax = 64 << 10
 
 // line is the header with its line feed.
@@ -53,7 +53,8 @@ func (h *Header) line() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// CheckStart tells by its first bytes, which it leaves unread, whether a file can be a backup. Errors: ErrNotBackup, those of the reader.
+// CheckStart checks the first bytes, which it leaves unread, of a possible backup. Errors: ErrNotBackup, those of the
+// reader.
 func CheckStart(r *bufio.Reader) error {
 	start, err := r.Peek(len(headerStart))
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -77,7 +78,7 @@ func readHeader(r *bufio.Reader) (h Header, line []byte, err error) {
 	if err != nil {
 		return h, nil, err
 	}
-	// The format first: of a later one nothing else is known.
+	// The format first: the rest of a later format is not known.
 	var later struct {
 		Format int `json:"rowlockBackup"`
 	}
@@ -98,7 +99,7 @@ func readHeader(r *bufio.Reader) (h Header, line []byte, err error) {
 
 const headerStart = `{"rowlockBackup":`
 
-// readLine reads a line of so many bytes at most, with its line feed.
+// readLine reads a line of at most most bytes, with its line feed.
 func readLine(r *bufio.Reader, most int) ([]byte, error) {
 	var line []byte
 	for {

@@ -52,20 +52,20 @@ func NewReader(r io.Reader, passphrase []byte) (*Reader, error) {
 	return a, nil
 }
 
-// Header is how the backup begins.
+// Header returns the header of the backup.
 func (a *Reader) Header() Header { return a.header }
 
-// Rows is how many rows of a table were read.
+// Rows returns how many rows of a table were read.
 func (a *Reader) Rows(table string) int { return a.seen.Rows[table] }
 
-// Files is how many files were read.
+// Files returns how many files were read.
 func (a *Reader) Files() int { return a.seen.Files }
 
-// Ended reports whether all was read, and was as it was written.
+// Ended reports whether everything was read, and was as it was written.
 func (a *Reader) Ended() bool { return a.ended }
 
-// Next returns the next record, or io.EOF when all there was to read is as it was written. Errors: ErrDamaged, ErrPassphrase, those of
-// the reader.
+// Next returns the next record, or io.EOF once everything was read and was as it was written. Errors: ErrDamaged,
+// ErrPassphrase, those of the reader.
 func (a *Reader) Next() (Record, error) {
 	if a.ended {
 		return Record{}, io.EOF
@@ -92,7 +92,7 @@ func (a *Reader) Next() (Record, error) {
 	return Record{}, io.EOF
 }
 
-// parse makes a record of a line, or the last one.
+// parse parses a line as a record, or as the last record.
 func (a *Reader) parse(line []byte) (Record, *end, error) {
 	if line[0] == '[' {
 		row, err := parseRow(line)
@@ -129,7 +129,7 @@ func (a *Reader) parse(line []byte) (Record, *end, error) {
 	return Record{}, nil, errors.New("a record that this rowlock does not know")
 }
 
-// nothingFollows reads on to the end of the file, by which the checksum of gzip and the last chunk are seen as well.
+// nothingFollows reads on to the end of the file, which verifies the checksum of gzip and the last chunk as well.
 func (a *Reader) nothingFollows() error {
 	if _, err := a.lines.ReadByte(); !errors.Is(err, io.EOF) {
 		return errors.Join(errors.New("something follows its end"), err)
@@ -140,9 +140,9 @@ func (a *Reader) nothingFollows() error {
 	return nil
 }
 
-// damaged gives what is wrong with the bytes of a file one name. What an operating system says of a file stays what it is.
+// damaged wraps errors in the bytes of a file as ErrDamaged. It returns errors of the operating system unchanged.
 func damaged(err error) error {
-	var corrupt interface{ Timeout() bool } // as errors of files and connections have it
+	var corrupt interface{ Timeout() bool } // as errors of files and connections do
 	switch {
 	case errors.Is(err, ErrDamaged), errors.Is(err, ErrPassphrase), errors.As(err, &corrupt):
 		return err

@@ -31,18 +31,18 @@ type end struct {
 	SHA256 string         `json:"sha256"`
 }
 
-// Record is one of a file, the beginning of a table, and a row of the table that began last: nil, int64, string and []byte are the values
-// of its columns.
+// Record is a file, the beginning of a table, or a row of the last table, whose column values are nil, int64, string or
+// []byte.
 type Record struct {
 	File  *File
 	Table *Table
 	Row   []any
 }
 
-// recordMax is more than a row has, in bytes: objects have 3 MiB at most, each of which may be written in six bytes.
+// recordMax bounds a row, in bytes: objects have at most 3 MiB, each byte of which may be written as six.
 const recordMax = 64 << 20
 
-// bytesValue and textValue are values that JSON does not have.
+// bytesValue and textValue are values without a JSON type.
 type bytesValue struct {
 	Bytes []byte `json:"bytes"`
 }

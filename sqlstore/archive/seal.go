@@ -12,7 +12,7 @@ import (
 	"golang.org/x/crypto/scrypt"
 )
 
-// Encryption is what has to be known, beside the passphrase, to decrypt a backup.
+// Encryption has the parameters that, with the passphrase, decrypt a backup.
 type Encryption struct {
 	// Scrypt is the base-2 logarithm of scrypt's cost N; r is 8 and p is 1.
 	Scrypt int    `json:"scrypt"`
@@ -20,12 +20,12 @@ type Encryption struct {
 }
 
 const (
-	scryptCostMax = 17 // what a file may ask for, twice what scryptCost takes
+	scryptCostMax = 17 // the most that a file may ask for: twice as much as scryptCost takes
 	saltSize      = 16
 	chunkSize     = 64 << 10
 )
 
-// scryptCost is what backups are encrypted with: 64 MiB, a quarter of a second. Tests have less.
+// scryptCost is the cost for new backups: 64 MiB, a quarter of a second. Tests set it lower.
 var scryptCost = 16
 
 func newEncryption() (*Encryption, error) {
@@ -45,7 +45,7 @@ func (e *Encryption) aead(passphrase []byte) (cipher.AEAD, error) {
 	return chacha20poly1305.New(key)
 }
 
-// chunks counts the chunks of a stream: the nonce of each is used once under a key that is used for one stream.
+// chunks counts the chunks of a stream: a key is used for one stream, and a nonce for one chunk.
 type chunks struct {
 	aead  cipher.AEAD
 	extra []byte // additional data
@@ -62,18 +62,18 @@ func (c *chunks) nonce(last bool) []byte {
 	return nonce[:]
 }
 
-// sealer encrypts what is written to it. Close writes the last chunk.
+// sealer encrypts the bytes that are written to it. Close writes the last chunk.
 type sealer struct {
 	chunks
 	to     io.Writer
-	buffer []byte // of plain text
+	buffer []byte // of plaintext
 	sealed []byte
 }
 
 func (s *sealer) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
-		if len(s.buffer) == chunkSize { // there is more, so this chunk is not the last
+		if len(s.buffer) == chunkSize { // there is more plaintext, so this chunk is not the last
 			if err := s.flush(false); err != nil {
 				return 0, err
 			}
@@ -93,12 +93,12 @@ func (s *sealer) flush(last bool) error {
 
 func (s *sealer) Close() error { return s.flush(true) }
 
-// opener decrypts. It returns io.EOF after the last chunk alone, and nothing of a chunk that is not as it was sealed.
+// opener decrypts. It returns io.EOF only after the last chunk, and no byte of a chunk that was changed.
 type opener struct {
 	chunks
 	from   io.Reader
 	sealed []byte
-	plain  []byte // what was not read yet
+	plain  []byte // plaintext that was not read yet
 	ended  bool
 }
 

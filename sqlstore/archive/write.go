@@ -22,7 +22,7 @@ type Writer struct {
 	end    end
 }
 
-// NewWriter writes the header, whose Format and Encryption it fills in: with a passphrase, all that follows is encrypted.
+// NewWriter writes the header and sets its Format and Encryption: with a passphrase, everything after it is encrypted.
 func NewWriter(w io.Writer, h Header, passphrase []byte) (*Writer, error) {
 	h.Format, h.Encryption = Format, nil
 	if len(passphrase) > 0 {
@@ -65,7 +65,7 @@ func (a *Writer) Table(t Table) error {
 	return a.json(t)
 }
 
-// Row adds a row to the table that began last. Its values are nil, int64, string and []byte.
+// Row adds a row to the last table. Its values are nil, int64, string and []byte.
 func (a *Writer) Row(values []any) error {
 	a.end.Rows[a.table]++
 	a.line.Reset()
@@ -75,7 +75,7 @@ func (a *Writer) Row(values []any) error {
 	return a.write(a.line.Bytes())
 }
 
-// Close writes the last record, without which a backup counts as cut off. It does not close what the backup is written to.
+// Close writes the last record, without which a backup counts as cut off. It does not close the underlying writer.
 func (a *Writer) Close() error {
 	a.end.SHA256 = hex.EncodeToString(a.digest.Sum(nil))
 	err := errors.Join(a.json(map[string]end{"end": a.end}), a.gzip.Close())

@@ -12,17 +12,18 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/archive"
 )
 
-// Checked is what a backup has that was read to its end. Its Beyond is no less than the revision of any object, also of a store whose counter
-// was behind that.
+// Checked is the content of a backup that was read to its end. Its Beyond is at least the revision of each object, even
+// if the store's counter was behind that.
 type Checked struct {
 	archive.Header
 	Objects, Files int
-	// Shared: its rows have the keys that the servers of a database share.
+	// Shared: the rows include the keys that the servers of a database share.
 	Shared bool
 }
 
-// Check reads a backup to its end. It refuses what could be read, and of which no store can be made that works: a checksum says that a file is as
-// it was written, and not by whom. Errors: those of archive; what this rowlock does not know; that of ctx.
+// Check reads a backup to its end. It also refuses a readable backup from which no working store can be made: the
+// checksum shows that a file is as it was written, but not by whom. Errors: those of archive; an error for content that
+// this rowlock does not know; that of ctx.
 func Check(ctx context.Context, r io.Reader, passphrase []byte) (*Checked, error) {
 	a, err := archive.NewReader(r, passphrase)
 	if err != nil {
@@ -32,7 +33,7 @@ func Check(ctx context.Context, r io.Reader, passphrase []byte) (*Checked, error
 	if err := checkHeader(&c.Header); err != nil {
 		return nil, err
 	}
-	revision, resource := -1, -1 // which columns have them
+	revision, resource := -1, -1 // the numbers of these columns
 	for {
 		record, err := a.Next()
 		switch {
@@ -56,10 +57,10 @@ func Check(ctx context.Context, r io.Reader, passphrase []byte) (*Checked, error
 	}
 }
 
-// checkHeader refuses revisions above which no counter can go on, and databases and versions of tables that are not known. As with databases, tables that are
-// one version ahead are worked with.
+// checkHeader refuses revisions above which no counter can go on, and unknown kinds of databases and versions of
+// tables. As with databases, tables that are one version ahead are accepted.
 func checkHeader(h *archive.Header) error {
-	if h.Beyond > sqlstore.RevisionMax { // which Revision is not above
+	if h.Beyond > sqlstore.RevisionMax { // Revision is never above Beyond
 		return fmt.Errorf("%w: its header has revision %d, above which no store can go on", archive.ErrDamaged, h.Beyond)
 	}
 	known, err := migrations.Known(h.Database)

@@ -1,16 +1,16 @@
-// Package backup makes backups of a store with the data directory that belongs to it, and stores of backups.
+// Package backup makes backups of a store and of its data directory, and restores stores from backups.
 //
 //	write.go    one backup, to a stream or a file
 //	keep.go     backups at intervals, of which the last ones are kept
-//	check.go    what of a backup is refused
-//	restore.go  an empty data directory and an empty database become those of a backup
-//	unread.go   a backup that is read twice, from a stream too
+//	check.go    refusing invalid backups
+//	restore.go  restoring a backup into an empty data directory and an empty database
+//	unread.go   reading a backup twice, also from a stream
 //
 // # Invariants
 //
-//   - A backup has one state of the database. It has its name only when it is whole and flushed.
-//   - Restore reads a backup to its end, and finds it whole, before it writes anything.
-//   - While Restore has not ended well, the data directory has the file Unfinished, by which a server refuses to start there, and a
-//     Restore of the same backup begins again. The database gets its content in one step, which is the last but that of
-//     removing this file.
+//   - A backup has one state of the database. It gets its name only when it is complete and flushed.
+//   - Restore reads a backup to its end, and finds it complete, before it writes anything.
+//   - Until Restore has succeeded, the data directory has the file Unfinished, because of which a server refuses to
+//     start there, and another Restore of the same backup starts over. The database gets its content in one step, the
+//     last one before this file is removed.
 package backup

@@ -21,12 +21,12 @@ import (
 
 // Keeper makes a backup at intervals, and removes old ones.
 type Keeper struct {
-	// Dir is where they are. It is made if need be, and has backups of this Keeper alone.
+	// Dir is the directory of the backups. It is created if needed, and has backups of this Keeper only.
 	Dir string
 	// Every is the interval, Keep how many are kept at most.
 	Every time.Duration
 	Keep  int
-	// Origin returns what a backup is made of.
+	// Origin returns the origin of a backup.
 	Origin func() (Origin, error)
 	Logger *slog.Logger
 	Clock  clock.Clock
@@ -34,14 +34,14 @@ type Keeper struct {
 	metrics *keeperMetrics
 }
 
-// The names of backups begin and end like this. What is between is the time, in an order that is that of names.
+// The beginning and the end of a backup's name. In between is the time, in a form whose order is that of names.
 const (
 	namePrefix = "rowlock-"
 	nameSuffix = ".backup"
 	nameTime   = "20060102T150405.000Z"
 )
 
-// retryAfter is how long after a failure it is tried again, at most.
+// retryAfter is how long after a failure the next attempt is at the latest.
 const retryAfter = 10 * time.Minute
 
 type keeperMetrics struct {
@@ -49,7 +49,7 @@ type keeperMetrics struct {
 	failures             prometheus.Counter
 }
 
-// Register registers the metrics of a Keeper that is going to run.
+// Register registers the metrics of a Keeper before it runs.
 func (k *Keeper) Register(r prometheus.Registerer) error {
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
@@ -68,8 +68,8 @@ func (k *Keeper) Register(r prometheus.Registerer) error {
 	return errors.Join(errs...)
 }
 
-// Run makes backups until ctx ends: the first one when the interval has passed since the newest one in the directory. One that fails is told in the
-// log and in a metric, and tried again.
+// Run makes backups until ctx ends: the first one when the interval has passed since the newest one in the directory. A
+// failure is logged and visible in a metric, and the backup is tried again.
 func (k *Keeper) Run(ctx context.Context) {
 	timer := k.Clock.NewTimer(k.first())
 	defer timer.Stop()
@@ -90,7 +90,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// first is how long it is to the first backup.
+// first returns the time until the first backup.
 func (k *Keeper) first() time.Duration {
 	newest, found := k.newest()
 	if !found {
@@ -99,8 +99,8 @@ func (k *Keeper) first() time.Duration {
 	return max(0, newest.Add(k.Every).Sub(k.Clock.Now()))
 }
 
-// newest is when the last backup was made that is there, by its name, and the metric says so too: by a clock that was ahead it may have said
-// another time.
+// newest returns the time of the newest existing backup, from its name, and sets the metric to it: a clock that was
+// ahead may have set another time.
 func (k *Keeper) newest() (made time.Time, found bool) {
 	names, err := k.names()
 	if err != nil {
@@ -117,7 +117,7 @@ func (k *Keeper) newest() (made time.Time, found bool) {
 	return made, found
 }
 
-// once makes a backup and removes those that are too many.
+// once makes a backup and removes those beyond Keep.
 func (k *Keeper) once(ctx context.Context) error {
 	if err := files.MakeDir(k.Dir); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (k *Keeper) once(ctx context.Context) error {
 	return k.prune()
 }
 
-// clean removes what a process left that was killed while it made a backup.
+// clean removes the partial files of a process that was killed while it made a backup.
 func (k *Keeper) clean() error {
 	left, err := filepath.Glob(filepath.Join(k.Dir, "."+namePrefix+"*"+partial))
 	for _, path := range left {
@@ -159,7 +159,7 @@ func (k *Keeper) clean() error {
 	return err
 }
 
-// prune comes after a backup has succeeded: where none does, none goes.
+// prune is called after a backup has succeeded: while backups fail, none is removed.
 func (k *Keeper) prune() error {
 	names, err := k.names()
 	if err != nil {
@@ -173,8 +173,8 @@ func (k *Keeper) prune() error {
 	return err
 }
 
-// names are those of the backups that are there, the newest first, and after all others those of times that have not come yet: a clock that
-// was ahead must not have its backups outlive later ones, nor pass for the last that succeeded. Other files are none of its business.
+// names returns the names of the backups, the newest first, and at the end those with times in the future: backups made
+// while the clock was ahead must neither outlive later ones nor pass for the newest. Other files are ignored.
 func (k *Keeper) names() ([]string, error) {
 	entries, err := os.ReadDir(k.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -18,29 +18,30 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/archive"
 )
 
-// Destination says what a backup is restored into.
+// Destination is where a backup is restored.
 type Destination struct {
-	// Store is an empty database: of its options, URL, Schema and Clock count.
+	// Store is an empty database: of its options, URL, Schema and Clock are used.
 	Store sqlstore.Options
-	// DataDir is an empty directory, which is made if need be.
+	// DataDir is an empty directory, which is created if needed.
 	DataDir    string
 	Passphrase []byte
 }
 
-// Restored is what Restore has made.
+// Restored is the result of Restore.
 type Restored struct {
 	Checked
 	// Counter is the revision at which the store begins.
 	Counter int64
 }
 
-// HasKeys tells whether the store has the keys of its cluster, in files or in the database.
+// HasKeys reports whether the store has the keys of its cluster, in files or in the database.
 func (r *Restored) HasKeys() bool { return r.Files > 0 || r.Shared }
 
 // Unfinished is the file of a data directory that Restore has begun to fill and not finished.
 const Unfinished = "restore.unfinished"
 
-// mark is what it has: of which backup, and where the counter of the database begins, once that has got its content.
+// mark is its content: which backup is being restored, and where the counter of the database begins, once the database
+// has its content.
 type mark struct {
 	Created  string `json:"created"`
 	Revision int64  `json:"revision"`
@@ -50,7 +51,7 @@ type mark struct {
 // ErrUnfinished says that a server cannot start in a data directory.
 var ErrUnfinished = errors.New("a restore of a backup was begun here and did not end: run it again, or remove what is there")
 
-// CheckFinished is ErrUnfinished where Restore was begun and did not end.
+// CheckFinished returns ErrUnfinished if a Restore was begun and did not end.
 func CheckFinished(dataDir string) error {
 	_, err := os.Lstat(filepath.Join(dataDir, Unfinished))
 	switch {
@@ -62,8 +63,8 @@ func CheckFinished(dataDir string) error {
 	return err
 }
 
-// Restore reads a backup, twice, and makes what it was made of. Errors: those of Check; sqlstore.ErrNotEmpty where something is there
-// already; those of the database and the file system.
+// Restore reads a backup, twice, and restores its store. Errors: those of Check; sqlstore.ErrNotEmpty if the
+// destination is not empty; those of the database and the file system.
 func Restore(ctx context.Context, from io.ReadSeeker, to Destination) (r Restored, err error) {
 	checked, err := Check(ctx, from, to.Passphrase)
 	if err != nil {
@@ -90,7 +91,7 @@ func Restore(ctx context.Context, from io.ReadSeeker, to Destination) (r Restore
 		return r, errors.Join(err, to.finish(done))
 	} else if err := sqlstore.CheckTarget(ctx, to.Store); err != nil {
 		return r, err
-	} else if err := os.RemoveAll(filepath.Join(to.DataDir, keptDir)); err != nil { // of the attempt, perhaps with another backup
+	} else if err := os.RemoveAll(filepath.Join(to.DataDir, keptDir)); err != nil { // of the earlier attempt, perhaps with another backup
 		return r, err
 	}
 	if err := files.MakeDir(to.DataDir); err != nil {
@@ -117,7 +118,7 @@ func (d *Destination) begun() (*mark, error) {
 	return m, err
 }
 
-// checkEmpty refuses a data directory or a database that is in use, or was.
+// checkEmpty refuses a data directory or a database that is or was in use.
 func (d *Destination) checkEmpty(ctx context.Context) error {
 	entries, err := os.ReadDir(d.DataDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -126,7 +127,7 @@ func (d *Destination) checkEmpty(ctx context.Context) error {
 	for _, entry := range entries {
 		switch name := entry.Name(); {
 		case name == "lost+found",
-			name == Unfinished+partial, // of a restore that was killed while it made its mark
+			name == Unfinished+partial, // of a restore that was killed while it wrote its mark
 			strings.HasSuffix(name, ".lock"), strings.HasPrefix(name, files.Tried):
 		default:
 			return fmt.Errorf("%w: the directory %s has %s. Give an empty one, or move what is there away", sqlstore.ErrNotEmpty, d.DataDir, name)
@@ -135,7 +136,7 @@ func (d *Destination) checkEmpty(ctx context.Context) error {
 	return sqlstore.CheckTarget(ctx, d.Store)
 }
 
-// hasContent reports whether the database has got its content by an attempt that ended right after that.
+// hasContent reports whether the database got its content from an attempt that ended right after that.
 func (d *Destination) hasContent(ctx context.Context, m *mark) (bool, error) {
 	source, err := sqlstore.OpenSource(ctx, d.Store)
 	if errors.Is(err, sqlstore.ErrNoTables) || errors.Is(err, fs.ErrNotExist) {
@@ -144,11 +145,11 @@ func (d *Destination) hasContent(ctx context.Context, m *mark) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// Nothing counts up to where a restore puts the counter: it is the clock's.
+	// No counter gets there by counting: a restore takes it from the clock.
 	return m.Counter > 0 && source.State().Revision >= m.Counter, source.Close()
 }
 
-// mark is flushed before anything else is written.
+// mark writes the mark, which is flushed before anything else is written.
 func (d *Destination) mark(m mark) error {
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -240,7 +241,8 @@ func (d *Destination) fillFrom(ctx context.Context, a *archive.Reader, target *s
 	}
 }
 
-// file writes a file of the backup, which may come from anywhere: others may read what is no key, where they could, and nobody else can write it.
+// file writes a file of the backup, which may come from anywhere: nobody else may write it, and others may read it only
+// if they could in the backup and it is not a key.
 func (d *Destination) file(f *archive.File) error {
 	if name := filepath.FromSlash(f.Name); !filepath.IsLocal(name) || filepath.Clean(name) != name || !strings.HasPrefix(f.Name, keptDir+"/") {
 		return fmt.Errorf("the backup has a file %q, which does not belong into a data directory", f.Name)
@@ -252,7 +254,7 @@ func (d *Destination) file(f *archive.File) error {
 	return d.write(f.Name, f.Data, mode)
 }
 
-// finish takes the mark away: a server may start.
+// finish removes the mark: a server may start.
 func (d *Destination) finish(done bool) error {
 	if !done {
 		return nil

@@ -11,9 +11,10 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/archive"
 )
 
-// Open opens a backup to be read more than once. What comes from a stream is put into a temporary file, which has no name and goes with the
-// process; what does not begin as a backup is not read further, which might never end. in is the stream that the name "-" means. A pipe that has a
-// name, as a shell makes one of <(command), is such a stream, too.
+// Open opens a backup such that it can be read more than once. A stream is copied into a temporary file without a name,
+// which is gone when the process ends. A stream that does not begin like a backup is not read further, since it might
+// never end. The name "-" stands for the stream in. A named pipe, as a shell makes for <(command), is such a stream,
+// too.
 func Open(name string, in io.Reader) (*os.File, error) {
 	if name != "-" {
 		f, err := os.Open(name)

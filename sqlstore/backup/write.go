@@ -19,41 +19,41 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/archive"
 )
 
-// Origin says of what a backup is made.
+// Origin is what a backup is made of.
 type Origin struct {
-	// Store is the database: of its options, URL and Schema count.
+	// Store is the database: of its options, URL and Schema are used.
 	Store sqlstore.Options
-	// DataDir is the data directory, whose keys and certificates are part of the backup. It need not be there.
+	// DataDir is the data directory, whose keys and certificates are part of the backup. It may be missing.
 	DataDir string
 	// Passphrase encrypts the backup; empty means that it is not encrypted.
 	Passphrase []byte
-	// Version is that of the program, and Now the time.
+	// Version is the version of the program; Now returns the time.
 	Version string
 	Now     func() time.Time
 }
 
-// Summary is what a backup has.
+// Summary describes the content of a backup.
 type Summary struct {
 	Revision       int64
 	Objects, Files int
-	// Moved is where the store had moved to, so that the backup is of what it was before; empty: it had not.
+	// Moved is where the store had moved to: the backup has its state before that. Empty: it had not moved.
 	Moved string
 	// Shared: the database has the keys that its servers share, which are in the backup without files.
 	Shared bool
 	// History: the store has an object history, which is not in the backup.
 	History bool
-	// Clear is how many objects the store itself does not encrypt.
+	// Clear is how many objects are not encrypted by the store itself.
 	Clear int
-	// Secrets is how many there are, and ClearSecrets how many of them the store itself does not encrypt.
+	// Secrets is the number of Secrets, and ClearSecrets how many of them are not encrypted by the store itself.
 	Secrets, ClearSecrets int
-	// ClearKeys: the database has keys that its servers share, which it does not encrypt.
+	// ClearKeys: the database has keys that its servers share, and does not encrypt them.
 	ClearKeys bool
 }
 
-// HasKeys tells whether the backup has the keys of its cluster, in files or in the database.
+// HasKeys reports whether the backup has the keys of its cluster, in files or in the database.
 func (s *Summary) HasKeys() bool { return s.Files > 0 || s.Shared }
 
-// count notes a row of objects.
+// count counts a row of objects.
 func (s *Summary) count(columns []string, values []any) {
 	s.Objects++
 	text, _ := values[slices.Index(columns, "data")].(string)
@@ -73,14 +73,15 @@ func (s *Summary) count(columns []string, values []any) {
 	}
 }
 
-// keptDir is the part of a data directory that a backup has. The rest of it is the database, and what is made anew.
+// keptDir is the part of a data directory that a backup contains. The rest is the database, and files that are made
+// again.
 const keptDir = "pki"
 
-// authorities is the resource of the certificate authorities that servers of one database share. Before the first of them has started, one that was filled by
-// a migration or a restore has none.
+// authorities is the resource of the certificate authorities that servers of one database share. A database that was
+// filled by a migration or a restore has none before its first server has started.
 const authorities = "authorities.rowlock.internal"
 
-// fileMax is more than a file of keys or certificates has, in bytes.
+// fileMax bounds the size of a file of keys or certificates, in bytes.
 const fileMax = 4 << 20
 
 // Write writes a backup. Errors: those of sqlstore.OpenSource, of the file system and of w.
@@ -117,17 +118,17 @@ func Write(ctx context.Context, w io.Writer, o Origin) (s Summary, err error) {
 	return s, a.Close()
 }
 
-// writeFiles adds what belongs to the store and is not in the database.
+// writeFiles adds the files that belong to the store.
 func writeFiles(a *archive.Writer, dataDir string) (n int, err error) {
 	root := filepath.Join(dataDir, keptDir)
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if path == root && errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if err != nil || entry.IsDir() || strings.HasPrefix(entry.Name(), ".") { // with a point: on its way to its name
+		if err != nil || entry.IsDir() || strings.HasPrefix(entry.Name(), ".") { // dot files are not finished yet
 			return err
 		}
-		info, err := os.Stat(path) // of what a link leads to
+		info, err := os.Stat(path) // of a link's target
 		if err != nil {
 			return err
 		}
@@ -148,16 +149,16 @@ func writeFiles(a *archive.Writer, dataDir string) (n int, err error) {
 	return n, err
 }
 
-// WriteFile writes a backup to a file that only its owner can read. It has its name when it is whole and flushed; one that was there is replaced
-// then, and nothing but a backup is. Errors: as of Write.
+// WriteFile writes a backup to a file that only its owner can read. The file gets its name when it is complete and
+// flushed; an existing file is replaced then, if it is a backup. Errors: as of Write.
 func WriteFile(ctx context.Context, path string, o Origin) (s Summary, err error) {
 	if err := checkReplaced(path, o.Store.URL); err != nil {
 		return s, err
 	}
 	info, err := os.Stat(path)
 	switch {
-	case err != nil: // it is not there
-		if to, err := os.Readlink(path); err == nil { // but a link to it
+	case err != nil: // it does not exist
+		if to, err := os.Readlink(path); err == nil { // but a link to it does
 			if !filepath.IsAbs(to) {
 				to = filepath.Join(filepath.Dir(path), to)
 			}
@@ -167,7 +168,7 @@ func WriteFile(ctx context.Context, path string, o Origin) (s Summary, err error
 		return s, &fs.PathError{Op: "write", Path: path, Err: syscall.EISDIR}
 	case !info.Mode().IsRegular():
 		return writeThrough(ctx, path, o)
-	default: // a link stays: what it leads to is replaced
+	default: // a link stays: its target is replaced
 		if path, err = filepath.EvalSymlinks(path); err != nil {
 			return s, err
 		}
@@ -202,7 +203,7 @@ func WriteFile(ctx context.Context, path string, o Origin) (s Summary, err error
 	return s, syncPath(filepath.Dir(path))
 }
 
-// writeThrough writes a backup into a pipe or a device, which must not be replaced by a file of its name.
+// writeThrough writes a backup into a pipe or a device, which must not be replaced by a regular file.
 func writeThrough(ctx context.Context, path string, o Origin) (s Summary, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -215,7 +216,8 @@ func writeThrough(ctx context.Context, path string, o Origin) (s Summary, err er
 	return s, errors.Join(err, f.Close())
 }
 
-// checkReplaced refuses to write over the database, which somebody has named who thought that this is what is asked for, and over whatever else is no backup.
+// checkReplaced refuses to overwrite the database, which may be named by mistake, and any other file that is not a
+// backup.
 func checkReplaced(path, database string) error {
 	if file, ok := strings.CutPrefix(database, "sqlite://"); ok {
 		rest, of := strings.CutPrefix(resolved(path), resolved(file))
@@ -238,8 +240,8 @@ func checkReplaced(path, database string) error {
 	return nil
 }
 
-// CheckPlace refuses a file or a directory for backups that is among the files which backups of a data directory have: each would have those
-// before it.
+// CheckPlace refuses a file or directory for backups among the files of the data directory that a backup contains: each
+// backup would contain the previous ones.
 func CheckPlace(path, dataDir string) error {
 	kept := filepath.Join(dataDir, keptDir)
 	if rel, err := filepath.Rel(resolved(kept), resolved(path)); err == nil && filepath.IsLocal(rel) {
@@ -248,7 +250,7 @@ func CheckPlace(path, dataDir string) error {
 	return nil
 }
 
-// resolved is an absolute path without links. Not all of it has to be there.
+// resolved returns an absolute path without links. Its last parts need not exist.
 func resolved(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -263,7 +265,7 @@ func resolved(path string) string {
 	}
 }
 
-// partial ends the name of a file that is being written.
+// partial is the suffix of a file that is being written.
 const partial = ".partial"
 
 // syncPath flushes a file, or the names in a directory.

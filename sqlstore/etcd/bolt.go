@@ -18,18 +18,19 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// boltSnapshot is the file of an etcd: https://etcd.io/docs/v3.6/learning/persistent-storage-files/. Its bucket key has, by revision, every write that
-// was not compacted, so the last one of each key is looked for first.
+// boltSnapshot is the file of an etcd: https://etcd.io/docs/v3.6/learning/persistent-storage-files/. Its bucket key
+// has, by revision, every write that was not compacted, so the last one of each key is looked for first.
 type boltSnapshot struct {
 	db       *bbolt.DB
-	last     map[string]string // the key in the bucket, by the key
+	last     map[string]string // the last revision of each key, as the key of the bucket
 	ttls     map[int64]time.Duration
 	revision int64
 }
 
 const (
-	lockTimeout = time.Second // for an etcd that has the file to let go of it
-	// revisionBytes is how long a revision is: its main part, an underscore, and its number within a transaction. That of a deletion has a t after that.
+	lockTimeout = time.Second // for an etcd that has the file to release it
+	// revisionBytes is the length of a revision: its main part, an underscore, and its number within a transaction. A
+	// deletion's has a t after that.
 	revisionBytes = 8 + 1 + 8
 	// The fields of mvccpb.KeyValue and of leasepb.Lease.
 	keyField, valueField, leaseField = 1, 5, 6
@@ -57,7 +58,7 @@ func openBolt(path string) (_ *boltSnapshot, err error) {
 	return s, nil
 }
 
-// read looks whether the file is whole, and finds what is in it.
+// read checks that the file is sound, and finds its content.
 func (s *boltSnapshot) read(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -76,7 +77,7 @@ func (s *boltSnapshot) read(path string) error {
 	})
 }
 
-// checkSum looks at what 'etcdctl snapshot save' puts at the end of a file; the file of an etcd has nothing there.
+// checkSum verifies the checksum that 'etcdctl snapshot save' appends to a file; the file of an etcd has none.
 func checkSum(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -131,13 +132,13 @@ func (s *boltSnapshot) index(tx *bbolt.Tx) error {
 	})
 }
 
-// keyOf reads that of a KeyValue.
+// keyOf returns the key of a KeyValue.
 func keyOf(message []byte) (string, error) {
 	_, _, parts, err := fields(message, -1, -1, keyField)
 	return string(parts[0]), err
 }
 
-// fields reads two numbers of a message, and some bytes.
+// fields returns two numbers of a message, and some of its byte fields.
 func fields(message []byte, first, second protowire.Number, wanted ...protowire.Number) (a, b uint64, parts [][]byte, err error) {
 	parts = make([][]byte, len(wanted))
 	err = eachField(message, func(number protowire.Number, varint uint64, part []byte) error {
@@ -156,7 +157,7 @@ func fields(message []byte, first, second protowire.Number, wanted ...protowire.
 	return a, b, parts, err
 }
 
-// eachField calls visit for the fields of a message that are numbers, with a nil part, or bytes.
+// eachField calls visit for the fields of a message that are numbers (with a nil part) or bytes.
 func eachField(message []byte, visit func(number protowire.Number, varint uint64, part []byte) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)

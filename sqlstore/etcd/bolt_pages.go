@@ -10,14 +10,14 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// bbolt believes what is in the pages of a file, which it has in its address space: a page that is not there ends the process, and a tree with a
-// circle has no end. So the pages are walked first, with read(2), each at most once. What bbolt itself can look for is looked for after that. The form is that of
-// https://github.com/etcd-io/bbolt/blob/v1.4.3/internal/common/page.go.
+// bbolt trusts the pages of a file, which it maps into its address space: a missing page ends the process, and a tree
+// with a cycle has no end. So the pages are walked first, with read(2), each at most once. After that, bbolt's own
+// checks run. The format is that of https://github.com/etcd-io/bbolt/blob/v1.4.3/internal/common/page.go.
 
-// errDamaged says that a file is no whole one of an etcd.
+// errDamaged says that a file is not the complete file of an etcd.
 var errDamaged = errors.New("the file is damaged")
 
-// guarded returns the panic of a reader as an error, also that of one who reads where nothing is.
+// guarded returns a panic of read as an error, including a fault when it reads memory that is not there.
 func guarded(read func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -34,21 +34,22 @@ const (
 	branchPage, leafPage, freelistPage = 1, 2, 0x10
 	bucketElement                      = 1
 
-	// Where the pages of meta data have the number of the list of free pages, that of the first page beyond the last one, and that of the transaction.
+	// The offsets in a meta page of the number of the freelist's page, of the first page beyond the last one, and of
+	// the transaction.
 	metaFreelist, metaPages, metaTransaction = 48, 56, 64
 	noFreelist                               = 1<<64 - 1
 )
 
-// boltPages are those that the state of a transaction can have.
+// boltPages are the pages that the state of a transaction can have.
 type boltPages struct {
 	file       io.ReaderAt
 	size       uint64 // of a page
 	pages      uint64
 	seen       []uint64 // bits
-	unfollowed []uint64 // pages that a page leads to
+	unfollowed []uint64 // pages that a page refers to
 }
 
-// checkPages refuses a file whose pages are not where they should be.
+// checkPages refuses a file whose pages are invalid.
 func checkPages(tx *bbolt.Tx, file io.ReaderAt, fileBytes int64) error {
 	size := tx.DB().Info().PageSize
 	if size < 1<<9 || size > 1<<24 || size&(size-1) != 0 || tx.Size() < 0 || tx.Size() > fileBytes {
@@ -74,7 +75,7 @@ func checkPages(tx *bbolt.Tx, file io.ReaderAt, fileBytes int64) error {
 	return nil
 }
 
-// read reads a page with those that belong to it, once.
+// read reads a page with its overflow pages, once.
 func (p *boltPages) read(id uint64) ([]byte, error) {
 	header := make([]byte, pageHeader)
 	if id < 2 || id >= p.pages {
@@ -98,7 +99,8 @@ func (p *boltPages) read(id uint64) ([]byte, error) {
 	return page, err
 }
 
-// follow looks at the elements of a page, and notes the pages that it leads to. One that is within the value of another page leads to none.
+// follow checks the elements of a page, and notes the pages that it refers to. A page within the value of another page
+// refers to none.
 func (p *boltPages) follow(page []byte, leads bool) error {
 	if len(page) < pageHeader {
 		return errors.New("has no header")
@@ -132,7 +134,7 @@ func (p *boltPages) follow(page []byte, leads bool) error {
 	return nil
 }
 
-// bucket looks at the value that is one.
+// bucket checks a value that is a bucket.
 func (p *boltPages) bucket(value []byte, leads bool) error {
 	if len(value) < bucketHeader || !leads {
 		return errors.New("is none")
@@ -144,7 +146,7 @@ func (p *boltPages) bucket(value []byte, leads bool) error {
 	return p.follow(value[bucketHeader:], false)
 }
 
-// freelist looks at what the state's meta data say of its pages, and at the list of free ones, if there is one.
+// freelist checks what the state's meta page says about its pages, and the freelist, if there is one.
 func (p *boltPages) freelist(transaction uint64) error {
 	meta := make([]byte, metaTransaction+8)
 	for i := range 2 {
@@ -176,7 +178,7 @@ func (p *boltPages) freelist(transaction uint64) error {
 	return nil
 }
 
-// check looks whether a file is whole, as 'etcdutl snapshot status' does.
+// check checks that a file is sound, as 'etcdutl snapshot status' does.
 func check(tx *bbolt.Tx, file io.ReaderAt, fileBytes int64) error {
 	if err := checkPages(tx, file, fileBytes); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// kineSnapshot is a database of kine: its table has a row per write, of which the id is the revision.
+// kineSnapshot is a database of kine: its table has a row per write, whose id is the revision.
 type kineSnapshot struct {
 	db       *sql.DB
 	tx       *sql.Tx
@@ -32,7 +32,7 @@ func openKine(ctx context.Context, path string) (_ *kineSnapshot, err error) {
 	}
 	query := "?_busy_timeout=10000&_query_only=1"
 	if wal, err := os.Stat(path + "-wal"); err == nil && wal.Size() > 0 {
-		query += "&mode=ro" // who could write would put what is in it into the file, and remove it, at the end
+		query += "&mode=ro" // a connection that may write would move the log into the file, and remove it, at the end
 	}
 	file := url.URL{Scheme: "file", Path: path}
 	s := &kineSnapshot{}
@@ -49,14 +49,14 @@ func openKine(ctx context.Context, path string) (_ *kineSnapshot, err error) {
 	return s, nil
 }
 
-// unreadKine says what it means that a database cannot be read.
+// unreadKine explains why a database cannot be read.
 func unreadKine(err error) error {
 	code := 0
 	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
 		code = e.Code() & 0xff
 	}
 	switch code {
-	case sqlite3.SQLITE_ERROR: // there is no such table
+	case sqlite3.SQLITE_ERROR: // the table does not exist
 		return fmt.Errorf("%w: %w", ErrUnknownFile, err)
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
 		return fmt.Errorf("SQLite has to make a file beside it (-shm): copy it, and what of -wal there is, to a directory where one can be made: %w", err)
@@ -86,7 +86,7 @@ func (s *kineSnapshot) Each(ctx context.Context, prefix string, visit func(Entry
 	return rows.Err()
 }
 
-// after is what is behind all that begins with a prefix of ASCII.
+// after returns a string after all strings that begin with an ASCII prefix.
 func after(prefix string) string {
 	if prefix == "" {
 		return "\U0010ffff"

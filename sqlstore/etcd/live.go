@@ -21,27 +21,30 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Servers say where an etcd or a kine answers.
+// Servers are the addresses of an etcd or a kine.
 type Servers struct {
-	// URLs have the form https://host:port, http://host:port or unix:///path. Where one does not answer, the next one is asked: they are of one cluster.
+	// URLs have the form https://host:port, http://host:port or unix:///path. If one does not answer, the next one is
+	// asked: they belong to one cluster.
 	URLs []string
 	// TLS is for https. Optional.
 	TLS *tls.Config
 }
 
 const (
-	// askTimeout is for one question.
+	// askTimeout is the time limit of a request.
 	askTimeout = 30 * time.Second
-	// pageKeys is how many keys are asked for at once, and mostPageBytes how long an answer may be: where it is longer, fewer are asked for.
+	// pageKeys is how many keys a request asks for, and mostPageBytes bounds the answer: if it would be longer, fewer
+	// keys are requested.
 	pageKeys, mostPageBytes = 500, 16 << 20
 
-	// busyWait is how long a server that has too much to do is left alone, ever longer, and busyTurns how often: 25 s together.
+	// busyWait is the first pause for a server that has too much to do, which then doubles, and busyTurns the number of
+	// attempts: 25 s together.
 	busyWait, busyTurns = 100 * time.Millisecond, 8
 
 	rangeMethod      = "/etcdserverpb.KV/Range"
 	timeToLiveMethod = "/etcdserverpb.Lease/LeaseTimeToLive"
 
-	// maxSeconds is for how long a key may live: a hundred years.
+	// maxSeconds bounds the lifetime of a key: a hundred years.
 	maxSeconds = 100 * 365 * 24 * 60 * 60
 
 	// The fields of RangeRequest, RangeResponse, ResponseHeader, KeyValue, and of LeaseTimeToLiveRequest and its response:
@@ -53,22 +56,23 @@ const (
 	ttlID, ttlSeconds                     = 1, 3
 )
 
-// errCompacted says that the state is not there any more.
+// errCompacted says that the state no longer exists.
 var errCompacted = errors.New("it has been compacted while it was read, as a kube-apiserver has it done every five minutes: stop the kube-apiservers, or make a snapshot")
 
-// liveSnapshot is the state that servers have at a revision, which they keep until it is compacted.
+// liveSnapshot is the state of servers at a revision, which they keep until it is compacted.
 type liveSnapshot struct {
 	servers  []*grpc.ClientConn
 	urls     []string
 	nameless bool // there is no client certificate
-	at       int  // which of them is asked
+	at       int  // the server in use
 	cluster  uint64
 	revision int64
 	leases   map[int64]time.Duration
-	wait     time.Duration // how long the first wait for a busy server is
+	wait     time.Duration // the first pause for a busy server
 }
 
-// Dial begins to read what servers have now under a prefix. Nothing is changed there. Errors: of the servers, by their URLs.
+// Dial begins to read the present state of servers under a prefix. It changes nothing there. Errors: of the servers, by
+// their URLs.
 func Dial(ctx context.Context, servers Servers, prefix string) (_ Snapshot, err error) {
 	s := &liveSnapshot{urls: servers.URLs, leases: map[int64]time.Duration{}, wait: busyWait}
 	s.nameless = servers.TLS == nil || len(servers.TLS.Certificates) == 0 && servers.TLS.GetClientCertificate == nil
@@ -98,7 +102,7 @@ func Dial(ctx context.Context, servers Servers, prefix string) (_ Snapshot, err 
 	return s, nil
 }
 
-// connect makes a connection, which begins with the first question.
+// connect returns a connection, which is opened by the first request.
 func connect(server string, secured *tls.Config) (*grpc.ClientConn, error) {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -119,7 +123,7 @@ func connect(server string, secured *tls.Config) (*grpc.ClientConn, error) {
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(bytesCodec{}), grpc.MaxCallRecvMsgSize(mostPageBytes)))
 }
 
-// bytesCodec sends and receives messages as they are on the wire.
+// bytesCodec sends and receives messages in their wire format.
 type bytesCodec struct{}
 
 func (bytesCodec) Name() string { return "proto" }
@@ -133,7 +137,7 @@ func (bytesCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// ask is askOnce, until the server is not too busy to answer.
+// ask calls askOnce until the server is not too busy to answer.
 func (s *liveSnapshot) ask(ctx context.Context, method string, question []byte) (answer []byte, err error) {
 	wait := s.wait
 	for range busyTurns {
@@ -150,12 +154,13 @@ func (s *liveSnapshot) ask(ctx context.Context, method string, question []byte) 
 	return s.askOnce(ctx, method, question)
 }
 
-// isBusy tells whether an etcd has refused a question for now (rpctypes.ErrTooManyRequests). An answer that is too long has the same code.
+// isBusy reports whether an etcd has refused a request for now (rpctypes.ErrTooManyRequests). An answer that is too
+// long has the same code.
 func isBusy(err error) bool {
 	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "too many requests")
 }
 
-// askOnce sends a question to the server that answered last and, where it does not, to the others.
+// askOnce sends a request to the server that answered last and, if it fails, to the others.
 func (s *liveSnapshot) askOnce(ctx context.Context, method string, question []byte) (answer []byte, _ error) {
 	var errs []error
 	for range s.servers {
@@ -176,7 +181,7 @@ func (s *liveSnapshot) askOnce(ctx context.Context, method string, question []by
 	return nil, errors.Join(errs...)
 }
 
-// explained says which server it was, and what can be done where that is known.
+// explained adds the server's URL to an error, and a remedy where one is known.
 func (s *liveSnapshot) explained(err error) error {
 	e := &serverError{err, s.urls[s.at] + ": " + said(err)}
 	switch status.Code(err) {
@@ -192,14 +197,14 @@ func (s *liveSnapshot) explained(err error) error {
 	return e
 }
 
-// hint is what may be the reason that a server could not be asked.
+// hint returns a possible reason why a server could not be reached.
 func (s *liveSnapshot) hint(says string) string {
 	secured := strings.HasPrefix(s.urls[s.at], "https:")
 	switch {
 	case strings.Contains(says, "dial ") || strings.Contains(says, "x509:"):
 	case secured && (strings.Contains(says, "does not look like a TLS handshake") || strings.HasSuffix(says, "handshake failed: EOF")): // an etcd hangs up
 		return "; it is no etcd and no kine, or to be asked by http://"
-	case secured && s.nameless: // by TLS 1.3 a server may break off without a word
+	case secured && s.nameless: // with TLS 1.3 a server may close the connection without an alert
 		return "; it was shown no client certificate"
 	case !secured && strings.Contains(says, nothingCame):
 		return "; it hangs, or is no etcd and no kine"
@@ -209,13 +214,13 @@ func (s *liveSnapshot) hint(says string) string {
 	return ""
 }
 
-// prefaceFailed begins what gRPC says where what came was no beginning of an answer in HTTP/2.
+// prefaceFailed begins gRPC's error if the answer does not begin as HTTP/2.
 const (
 	prefaceFailed = "error reading server preface: "
 	nothingCame   = "nothing came"
 )
 
-// said is what a status says, without gRPC's words around that.
+// said returns the message of a status, without gRPC's own words around it.
 func said(err error) string {
 	says := status.Convert(err).Message()
 	if i := strings.LastIndex(says, "connection error: desc = "); i >= 0 {
@@ -223,13 +228,13 @@ func said(err error) string {
 			says = plain
 		}
 	}
-	if strings.HasPrefix(says, prefaceFailed) && strings.Contains(says, net.ErrClosed.Error()) { // by gRPC, which has waited
+	if strings.HasPrefix(says, prefaceFailed) && strings.Contains(says, net.ErrClosed.Error()) { // closed by gRPC, after its timeout
 		return prefaceFailed + nothingCame
 	}
 	return strings.TrimPrefix(strings.TrimPrefix(says, "transport: "), "Error while dialing: ")
 }
 
-// serverError is what a server has answered, or why it has not, in fewer words than gRPC's.
+// serverError is an error of a server, or of reaching it, with a shorter text than gRPC's.
 type serverError struct {
 	error
 	says string
@@ -238,7 +243,7 @@ type serverError struct {
 func (e *serverError) Error() string { return e.says }
 func (e *serverError) Unwrap() error { return e.error }
 
-// rangeOf asks for keys from one on. A revision of 0 is the last one.
+// rangeOf returns a request for the keys from one on. Revision 0 stands for the last one.
 func rangeOf(from, end string, limit int, revision int64) []byte {
 	b := protowire.AppendString(protowire.AppendTag(nil, askKey, protowire.BytesType), from)
 	b = protowire.AppendString(protowire.AppendTag(b, askEnd, protowire.BytesType), end)
@@ -253,7 +258,7 @@ func rangeOf(from, end string, limit int, revision int64) []byte {
 	return b
 }
 
-// headerOf reads that of an answer. A kine is of cluster 0.
+// headerOf returns the header of an answer. A kine has cluster 0.
 func headerOf(answer []byte) (cluster, revision uint64, err error) {
 	_, _, parts, err := fields(answer, -1, -1, answerHeader)
 	if err != nil {
@@ -287,7 +292,7 @@ func (s *liveSnapshot) Each(ctx context.Context, prefix string, visit func(Entry
 	}
 }
 
-// page visits what an answer has, and returns the last key.
+// page visits the keys of an answer, and returns the last one.
 func (s *liveSnapshot) page(ctx context.Context, answer []byte, visit func(Entry) error) (last string, more bool, err error) {
 	cluster, _, err := headerOf(answer)
 	if err == nil && cluster != s.cluster {
@@ -317,8 +322,8 @@ func (s *liveSnapshot) page(ctx context.Context, answer []byte, visit func(Entry
 	return last, more, err
 }
 
-// timeToLive asks how long a lease has to live: many keys have the same. One that has ended since takes its keys with it at once. kine says that
-// it does not support the question, and names its leases by their seconds.
+// timeToLive returns the remaining lifetime of a lease, which many keys share. A lease that has ended since has removed
+// its keys. kine does not support the request; its lease numbers are the lifetimes in seconds.
 func (s *liveSnapshot) timeToLive(ctx context.Context, lease int64) (time.Duration, error) {
 	if lease == 0 {
 		return 0, nil

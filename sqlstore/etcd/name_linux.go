@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unnamed makes a file in a directory that has no name, so that nothing is left of it when the process is killed. It is nil where the
-// file system has none such. Path is by what it can be opened again, as long as it is open.
+// unnamed creates a file without a name in a directory, so that nothing is left of it when the process is killed. It is
+// nil if the file system does not support that. The file can be opened again by path while it is open.
 func unnamed(dir string) (f *os.File, path string) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -22,7 +22,7 @@ func unnamed(dir string) (f *os.File, path string) {
 	return f, path
 }
 
-// giveName gives a file that has none its name. Errors: fs.ErrExist where it is taken.
+// giveName gives a name to a file without one. Errors: fs.ErrExist if the name is taken.
 func giveName(path, as string) error {
 	if err := unix.Linkat(unix.AT_FDCWD, path, unix.AT_FDCWD, as, unix.AT_SYMLINK_FOLLOW); err != nil {
 		return &os.LinkError{Op: "link", Old: path, New: as, Err: err}

@@ -4,8 +4,8 @@ package etcd
 
 import "os"
 
-// unnamed is nil: only Linux has files without a name that get one later.
+// unnamed returns nil: only Linux has files without a name that can get one later.
 func unnamed(string) (*os.File, string) { return nil, "" }
 
-// giveName gives a file another name. Errors: fs.ErrExist where it is taken.
+// giveName gives a file another name. Errors: fs.ErrExist if the name is taken.
 func giveName(path, as string) error { return os.Link(path, as) }

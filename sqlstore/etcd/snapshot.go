@@ -1,5 +1,6 @@
-// Package etcd reads what kube-apiserver has stored: a snapshot of etcd, or the file of one that was stopped; the SQLite database of kine, which is
-// k3s's state.db; and either of them while it runs. It writes snapshots of etcd, too. It knows keys and bytes, and nothing of what these mean.
+// Package etcd reads the stored data of a kube-apiserver: a snapshot of etcd, or the file of a stopped etcd; the SQLite
+// database of kine, which is k3s's state.db; and either of them while it runs. It also writes snapshots of etcd. It
+// handles keys and bytes without knowing their meaning.
 package etcd
 
 import (
@@ -15,17 +16,17 @@ import (
 type Entry struct {
 	Key   string
 	Value []byte
-	// Revision is the one that wrote it.
+	// Revision is the revision of the last write.
 	Revision int64
-	// TTL is how long the key was to live when it was written, or, of a server, how long it has to live yet; 0: for ever.
+	// TTL is the lifetime of the key from its last write on or, from a server, the remaining lifetime; 0: for ever.
 	TTL time.Duration
 }
 
 // Snapshot is one state of all keys.
 type Snapshot interface {
-	// Revision is that of the state: none of a key is above it.
+	// Revision is the revision of the state: no key has a higher one.
 	Revision() int64
-	// Each calls visit for every key that begins with prefix, in their order. The value is visit's own.
+	// Each calls visit for every key that begins with prefix, in their order. visit may keep the value.
 	Each(ctx context.Context, prefix string, visit func(Entry) error) error
 	Close() error
 }
@@ -39,8 +40,9 @@ const (
 	boltMagicAt = 16
 )
 
-// Open opens a file of one of these kinds. It is not changed, nor is a write-ahead log beside it, to which SQLite may add an index (-shm). Errors: ErrUnknownFile;
-// that the checksum of a snapshot is wrong, or that a process has the file; those of the file system.
+// Open opens a file of one of these kinds. It does not change the file or a write-ahead log beside it, but SQLite may
+// add an index of that (-shm). Errors: ErrUnknownFile; an error if the checksum of a snapshot is wrong, or if a process
+// has the file; those of the file system.
 func Open(ctx context.Context, path string) (Snapshot, error) {
 	f, err := os.Open(path)
 	if err != nil {

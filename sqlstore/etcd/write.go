@@ -19,12 +19,12 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Writer writes a snapshot of etcd, as 'etcdctl snapshot save' makes it, for 'etcdutl snapshot restore'. Its file gets its name by Finish. It belongs to one
-// goroutine.
+// Writer writes a snapshot of etcd, as 'etcdctl snapshot save' does, for 'etcdutl snapshot restore'. Finish gives its
+// file its name. It belongs to one goroutine.
 type Writer struct {
-	path    string   // of the file that it becomes
-	partial string   // of the one that it is until then; empty: there is none
-	held    *os.File // keeps that one, which has no name; nil: it has
+	path    string   // of the file that it will become
+	partial string   // path of the file until then; empty: there is none
+	held    *os.File // keeps the file, if it has no name; nil: it has one
 	name    func(path, as string) error
 	db      *bbolt.DB
 	pending []Entry
@@ -33,18 +33,20 @@ type Writer struct {
 }
 
 const (
-	// writeBytes is how much is written in a transaction, which is in memory until then.
+	// writeBytes is how much is written in a transaction, which is held in memory.
 	writeBytes = 4 << 20
-	// leaseUnit is how exact the ends of keys are: those that end within the same one share a lease, as kube-apiserver's do.
+	// leaseUnit is the precision of expiry times: keys that end within the same unit share a lease, as with
+	// kube-apiserver.
 	leaseUnit = time.Minute
 
 	createdField, versionField = 2, 4
 )
 
-// etcdBuckets are those that an etcd makes when it first starts.
+// etcdBuckets are the buckets that an etcd creates when it first starts.
 var etcdBuckets = []string{"key", "meta", "lease", "alarm", "cluster", "members", "members_removed", "auth", "authUsers", "authRoles"}
 
-// Create begins a snapshot beside the file that it becomes, which must not be there. Errors: fs.ErrExist; those of the file system.
+// Create begins a snapshot in the directory of its final file, which must not exist. Errors: fs.ErrExist; those of the
+// file system.
 func Create(path string) (*Writer, error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
@@ -55,20 +57,20 @@ func Create(path string) (*Writer, error) {
 	return create(path, naming{unnamed, giveName})
 }
 
-// naming is how files come without a name, and get one.
+// naming creates files without a name, and names them.
 type naming struct {
 	unnamed func(dir string) (f *os.File, path string)
 	give    func(path, as string) error
 }
 
-// create begins in a file without a name, where there are such and they can be given one.
+// create begins in a file without a name, if such files exist and can be named.
 func create(path string, by naming) (_ *Writer, err error) {
 	w := &Writer{path: path, name: by.give, leases: map[time.Duration]uint64{}}
 	if by.works(path) {
 		w.held, w.partial = by.unnamed(filepath.Dir(path))
 	}
 	if w.held == nil {
-		f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // which its owner alone can read
+		f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // only its owner can read it
 		if err != nil {
 			return nil, named(err, path)
 		}
@@ -94,9 +96,9 @@ func create(path string, by naming) (_ *Writer, err error) {
 	return w, nil
 }
 
-// works tries with an empty file whether one without a name can be given one beside path: not everywhere where there are such (security modules and file
-// systems of FUSE refuse it), and to find out at the end would be to lose all that was written. The file is another one than is written then, for it
-// is given a name once only.
+// works tries with an empty file whether a file without a name can be named as a neighbour of path. This may fail
+// (security modules and file systems of FUSE refuse it), and if that were found out at the end, all that was written
+// would be lost. It is a separate file, since a file can be given a name only once.
 func (by naming) works(path string) bool {
 	f, opened := by.unnamed(filepath.Dir(path))
 	if f == nil {
@@ -110,7 +112,7 @@ func (by naming) works(path string) bool {
 	return os.Remove(tried) == nil
 }
 
-// Put adds a key. Each is added once.
+// Put adds a key. Each key is added at most once.
 func (w *Writer) Put(e Entry) error {
 	w.pending = append(w.pending, e)
 	if w.bytes += len(e.Key) + len(e.Value); w.bytes < writeBytes {
@@ -119,14 +121,14 @@ func (w *Writer) Put(e Entry) error {
 	return w.flush()
 }
 
-// open opens a file whose errors speak of the snapshot by the name that it is to have. Those of bbolt have what the system said as text alone, so that they
-// cannot be told another name later.
+// open opens a file such that its errors name the snapshot's final path. bbolt's errors contain the system's message
+// only as text, so the path cannot be replaced later.
 func (w *Writer) open(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flag, mode)
 	if err != nil {
 		return nil, named(err, w.path)
 	}
-	defer f.Close() // the other one is the same file
+	defer f.Close() // the duplicate is the same file
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "dup", Path: w.path, Err: err}
@@ -134,7 +136,7 @@ func (w *Writer) open(path string, flag int, mode fs.FileMode) (*os.File, error)
 	return os.NewFile(uintptr(fd), w.path), nil
 }
 
-// named returns an error that speaks of a file by another name.
+// named replaces the path in an error.
 func named(err error, as string) error {
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
 		at.Path = as
@@ -165,7 +167,7 @@ func (w *Writer) put(tx *bbolt.Tx, e Entry) error {
 		return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), v)
 	}
 	kv := protowire.AppendString(protowire.AppendTag(nil, keyField, protowire.BytesType), e.Key)
-	kv = number(kv, createdField, uint64(e.Revision)) // when it was created is not known; only a client that compares it with 0 looks at it
+	kv = number(kv, createdField, uint64(e.Revision)) // its creation is not known; only clients that compare it with 0 use it
 	kv = number(kv, modRevisionField, uint64(e.Revision))
 	kv = number(kv, versionField, 1)
 	kv = protowire.AppendBytes(protowire.AppendTag(kv, valueField, protowire.BytesType), e.Value)
@@ -173,7 +175,7 @@ func (w *Writer) put(tx *bbolt.Tx, e Entry) error {
 		kv = number(kv, leaseField, lease)
 	}
 	keys := tx.Bucket([]byte("key"))
-	for sub := uint64(0); sub < math.MaxUint32; sub++ { // those that one transaction wrote have one revision
+	for sub := uint64(0); sub < math.MaxUint32; sub++ { // writes of one transaction have the same revision
 		if at := revisionKey(e.Revision, sub); keys.Get(at) == nil {
 			return keys.Put(at, kv)
 		}
@@ -181,13 +183,13 @@ func (w *Writer) put(tx *bbolt.Tx, e Entry) error {
 	return errors.New("too many keys have its revision")
 }
 
-// revisionKey is a revision as etcd writes it.
+// revisionKey returns a revision in etcd's encoding.
 func revisionKey(revision int64, sub uint64) []byte {
 	b := append(binary.BigEndian.AppendUint64(nil, uint64(revision)), '_')
 	return binary.BigEndian.AppendUint64(b, sub)
 }
 
-// lease returns that of all keys that live as long; 0: for ever.
+// lease returns the lease of all keys with the same lifetime; 0: for ever.
 func (w *Writer) lease(tx *bbolt.Tx, lives time.Duration) (uint64, error) {
 	if lives <= 0 {
 		return 0, nil
@@ -203,9 +205,9 @@ func (w *Writer) lease(tx *bbolt.Tx, lives time.Duration) (uint64, error) {
 	return id, tx.Bucket([]byte("lease")).Put(binary.BigEndian.AppendUint64(nil, id), b)
 }
 
-// Finish makes a snapshot of what was added. An etcd of it goes on above a revision, and who watches from before is told that it was compacted. Then there is
-// nothing to Close. Errors: fs.ErrExist where the name has been taken meanwhile; what has it stays as it is. An error after the snapshot has its name says
-// that it is whole.
+// Finish makes a snapshot of the added keys. An etcd restored from it goes on above a revision, and earlier watches are
+// told that it was compacted. After that there is nothing to Close. Errors: fs.ErrExist if the name has been taken
+// meanwhile; that file stays as it is. An error after the snapshot has got its name says that it is complete.
 func (w *Writer) Finish(revision int64) error {
 	if err := w.flush(); err != nil {
 		return err
@@ -235,13 +237,14 @@ func (w *Writer) Finish(revision int64) error {
 	return nil
 }
 
-// publish gives the file its name, beside the one that it has.
+// publish gives the file its final name, beside its present one.
 func (w *Writer) publish() error {
 	err := w.name(w.partial, w.path)
 	if err == nil || errors.Is(err, fs.ErrExist) || w.held != nil {
 		return err
 	}
-	// There are file systems without a second name for a file. The name is taken first then, so that nobody's file is replaced.
+	// Some file systems do not support a second name of a file. Then the name is reserved first, so that no other file
+	// is replaced.
 	f, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -252,7 +255,7 @@ func (w *Writer) publish() error {
 	return nil
 }
 
-// drop removes what the file is until it has its name.
+// drop removes the unfinished file.
 func (w *Writer) drop() error {
 	if w.held != nil {
 		return w.held.Close()
@@ -263,7 +266,7 @@ func (w *Writer) drop() error {
 	return nil
 }
 
-// appendSum puts the checksum at the end of the file, and has both written to the disk.
+// appendSum appends the checksum to the file, and flushes both to the disk.
 func (w *Writer) appendSum() (err error) {
 	f, err := w.open(w.partial, os.O_RDWR, 0)
 	if err != nil {
@@ -280,20 +283,20 @@ func (w *Writer) appendSum() (err error) {
 	return f.Sync()
 }
 
-// syncNames has the names in a directory written to the disk, where the system can do so.
+// syncNames flushes the names in a directory to the disk, if the system supports that.
 func syncNames(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
 	err = f.Sync()
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) { // so some file systems say that they do not
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) { // some file systems report it as unsupported this way
 		err = nil
 	}
 	return errors.Join(err, f.Close())
 }
 
-// Close gives up what was not finished.
+// Close discards an unfinished snapshot.
 func (w *Writer) Close() error {
 	if w.partial == "" {
 		return nil

@@ -1,4 +1,4 @@
-// Package kmstest is a KMS plugin of version 2 for tests: a server on a unix socket, whose keys are in memory.
+// Package kmstest is a KMS plugin of version 2 for tests: a server on a unix socket with its keys in memory.
 package kmstest
 
 import (
@@ -17,9 +17,10 @@ import (
 	kmsapi "k8s.io/kms/apis/v2"
 )
 
-// Plugin encrypts by adding a random pad that belongs to its key. It is no cipher, but enough to see that nothing else can read it.
+// Plugin encrypts by adding a random pad that belongs to its key. It is not a secure cipher, but enough to show that
+// nothing else can read the data.
 type Plugin struct {
-	// Endpoint is what an EncryptionConfiguration calls it.
+	// Endpoint is its address for an EncryptionConfiguration.
 	Endpoint string
 	path     string
 
@@ -34,7 +35,7 @@ type Plugin struct {
 // New starts a plugin that ends with the test.
 func New(t testing.TB) *Plugin {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "kms") // a path of a socket is short
+	dir, err := os.MkdirTemp("", "kms") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func New(t testing.TB) *Plugin {
 	return p
 }
 
-// Start serves, after a Stop once more.
+// Start serves; it may be called again after Stop.
 func (p *Plugin) Start(t testing.TB) {
 	t.Helper()
 	l, err := net.Listen("unix", p.path)
@@ -64,7 +65,7 @@ func (p *Plugin) Start(t testing.TB) {
 // Stop ends the server.
 func (p *Plugin) Stop() { p.server.Stop() }
 
-// Rotate makes another key the one that is encrypted with.
+// Rotate sets the key for encryption.
 func (p *Plugin) Rotate(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +73,7 @@ func (p *Plugin) Rotate(id string) {
 	_, _ = rand.Read(p.pads[id]) // it has no errors
 }
 
-// Forget takes a key away, and returns it.
+// Forget removes a key, and returns it.
 func (p *Plugin) Forget(id string) (pad []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,21 +82,21 @@ func (p *Plugin) Forget(id string) (pad []byte) {
 	return pad
 }
 
-// Remember gives a key back.
+// Remember adds a removed key again.
 func (p *Plugin) Remember(id string, pad []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pads[id] = pad
 }
 
-// Decrypted returns how often it was asked to decrypt.
+// Decrypted returns how often the plugin was called to decrypt.
 func (p *Plugin) Decrypted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.calls
 }
 
-// Status tells the key in use.
+// Status returns the key in use.
 func (p *Plugin) Status(context.Context, *kmsapi.StatusRequest) (*kmsapi.StatusResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

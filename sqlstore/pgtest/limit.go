@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// LimitFiles bounds how large the cluster's files may grow, in bytes; 0 lifts the bound. To Postgres, reaching it is the
-// same as a full disk, and it takes no privilege to set. A file of the write-ahead log has to fit.
+// LimitFiles bounds the size of each of the cluster's files, in bytes; 0 lifts the bound. For Postgres, reaching it is
+// like a full disk, and setting it takes no privilege. A file of the write-ahead log has to fit.
 func (c *Cluster) LimitFiles(bytes uint64) error {
 	pids, err := c.children()
 	if err != nil {
@@ -24,7 +24,7 @@ func (c *Cluster) LimitFiles(bytes uint64) error {
 	}
 	var errs []error
 	for _, pid := range append([]int{c.cmd.Process.Pid}, pids...) {
-		// As the owner of the processes: root in a container may not.
+		// As the owner of the processes, because root in a container may not be allowed to.
 		if out, err := c.program(prlimit, "--pid", strconv.Itoa(pid), "--fsize="+soft+":").CombinedOutput(); err != nil && alive(pid) {
 			errs = append(errs, fmt.Errorf("prlimit: %w: %s", err, out))
 		}

@@ -18,7 +18,7 @@ type Pooler struct {
 	gone chan struct{}
 }
 
-// poolerConfig wants the cluster's directory, then the pooler's, four times.
+// poolerConfig is formatted with the cluster's directory and, four times, the pooler's.
 const poolerConfig = `[databases]
 * = host=%[1]s
 [pgbouncer]
@@ -32,8 +32,8 @@ logfile = %[2]s/log
 pidfile = %[2]s/pid
 `
 
-// Pooler starts a PgBouncer before the cluster, which it installs like Postgres if there is none. It hands a connection to
-// another client after every transaction, and knows of settings of a session what PgBouncer knows by itself: nothing.
+// Pooler starts a PgBouncer in front of the cluster; if there is none, it is installed like Postgres. It gives a
+// connection to another client after every transaction, and by default PgBouncer tracks no settings of a session.
 func (c *Cluster) Pooler() (_ *Pooler, err error) {
 	program, err := pgbouncer()
 	if err != nil {
@@ -103,7 +103,7 @@ func (p *Pooler) URL() string {
 	return "postgres:///postgres?user=postgres&port=6432&host=" + url.QueryEscape(p.dir)
 }
 
-// Stop ends the pooler and deletes what it has.
+// Stop ends the pooler and deletes its directory.
 func (p *Pooler) Stop() error {
 	err := p.cmd.Process.Signal(syscall.SIGINT)
 	if errors.Is(err, os.ErrProcessDone) {

@@ -3,7 +3,7 @@
 //	pgtest.go     Cluster: start, stop, kill, pause, replicas
 //	proxy.go      a network between server and database that can be cut
 //	pgbouncer.go  a pooler in transaction mode
-//	limit.go      a bound of the size of files, as a full disk is; attributes_*.go, that processes end with the test
+//	limit.go      a bound of the size of files, like a full disk; attributes_*.go makes processes end with the test
 package pgtest
 
 import (
@@ -25,14 +25,14 @@ import (
 type Cluster struct {
 	bin  string // directory of the programs
 	dir  string
-	cred *syscall.Credential // nil: as the test
+	cred *syscall.Credential // nil: the test's
 	cmd  *exec.Cmd
 	gone chan struct{} // closed when the postmaster has ended
 
 	settings []string
 }
 
-// Options differ from those that most tests want.
+// Options change a cluster's defaults.
 type Options struct {
 	// Settings of Postgres, such as "max_connections=10".
 	Settings []string
@@ -43,8 +43,8 @@ type Options struct {
 // New makes a cluster and starts it; see Options.New.
 func New() (*Cluster, error) { return Options{}.New() }
 
-// New makes a cluster and starts it. Stop ends it. The programs are those of the newest Postgres that is found; where
-// there is none, Debian's package is installed if this process may do that.
+// New creates and starts a cluster. Stop ends it. It uses the newest Postgres that is found; if there is none, it
+// installs Debian's package if this process may do that.
 func (o Options) New() (_ *Cluster, err error) {
 	bin, err := programs()
 	if err != nil {
@@ -72,15 +72,15 @@ func (o Options) New() (_ *Cluster, err error) {
 	return c, c.Start()
 }
 
-// programs finds the directory of initdb, and installs it if need be.
+// programs returns the directory of initdb, after installing Postgres if needed.
 func programs() (string, error) {
 	return find(installed, "postgresql", "no Postgres 15 or later is installed (looked for initdb in PATH and /usr/lib/postgresql)")
 }
 
-// find looks for something of a package of Debian's, which it installs if need be. Tests run beside each other: what another one
-// installs is there before it can be used, and apt-get ends with an error where one is at work. So one waits for the other.
+// find looks for a file of a Debian package, which it installs if needed. Tests run concurrently: files that another
+// one installs exist before they can be used, and apt-get fails while another one runs. So they take turns.
 func find(look func() string, name, missing string) (found string, err error) {
-	if os.Geteuid() == 0 { // others install nothing
+	if os.Geteuid() == 0 { // other users install nothing
 		lock, err := os.OpenFile(filepath.Join(os.TempDir(), "rowlock-tests-apt-get.lock"), os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return "", err
@@ -105,7 +105,7 @@ func find(look func() string, name, missing string) (found string, err error) {
 	return "", fmt.Errorf("%s: install the package %s", missing, name)
 }
 
-// install installs a package of Debian's, where that is possible.
+// install installs a Debian package, if that is possible.
 func install(name string) error {
 	apt, err := exec.LookPath("apt-get")
 	if err != nil || os.Geteuid() != 0 {
@@ -136,13 +136,13 @@ func installed() string {
 	return ""
 }
 
-// version of a path /usr/lib/postgresql/15/bin/initdb.
+// version returns the 15 of a path /usr/lib/postgresql/15/bin/initdb.
 func version(path string) int {
 	n, _ := strconv.Atoi(strings.Split(path, "/")[4])
 	return n
 }
 
-// becomeUser finds whom to run as: Postgres refuses to run as root.
+// becomeUser chooses the user for the processes: Postgres refuses to run as root.
 func (c *Cluster) becomeUser() error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -172,7 +172,7 @@ func (c *Cluster) command(name string, args ...string) *exec.Cmd {
 	return c.program(filepath.Join(c.bin, name), args...)
 }
 
-// program is one that runs as the cluster does.
+// program returns a command that runs as the cluster's user.
 func (c *Cluster) program(path string, args ...string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
 	cmd.Dir = c.dir
@@ -231,7 +231,8 @@ func (c *Cluster) URL() string {
 	return "postgres:///postgres?user=postgres&host=" + url.QueryEscape(c.dir)
 }
 
-// Signal sends a signal to the postmaster: SIGINT ends it (fast), SIGQUIT at once and without a checkpoint. Wait waits.
+// Signal sends a signal to the postmaster: SIGINT is a fast shutdown, SIGQUIT an immediate one without a checkpoint.
+// Wait waits.
 func (c *Cluster) Signal(s os.Signal) error { return c.cmd.Process.Signal(s) }
 
 // Wait returns when the postmaster has ended.
@@ -277,7 +278,7 @@ func (c *Cluster) Kill() error {
 	c.Wait()
 	for _, pid := range pids {
 		for alive(pid) {
-			time.Sleep(10 * time.Millisecond) // it is no child of the test, so there is no signal to wait for
+			time.Sleep(10 * time.Millisecond) // it is not a child of the test, so there is no signal to wait for
 		}
 	}
 	return err
@@ -288,10 +289,10 @@ func alive(pid int) bool {
 		return false
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err == nil && !strings.Contains(string(stat), ") Z ") // not waited for yet, but gone
+	return err == nil && !strings.Contains(string(stat), ") Z ") // a zombie has ended
 }
 
-// Replica makes a cluster that follows this one and serves as a standby. Stop ends it.
+// Replica creates a cluster that follows this one as a standby. Stop ends it.
 func (c *Cluster) Replica() (_ *Cluster, err error) {
 	r := &Cluster{bin: c.bin, cred: c.cred}
 	if r.dir, err = os.MkdirTemp("/tmp", "rowlock-pg"); err != nil {
@@ -317,7 +318,7 @@ func (c *Cluster) Replica() (_ *Cluster, err error) {
 // Promote makes a standby a primary, and returns when it is one.
 func (c *Cluster) Promote() error { return c.run("pg_ctl", "promote", "--wait", "--pgdata", c.data()) }
 
-// Log is what the cluster has logged since it was made.
+// Log returns what the cluster has logged since it was created.
 func (c *Cluster) Log() (string, error) {
 	text, err := os.ReadFile(c.log())
 	return string(text), err
@@ -328,10 +329,10 @@ func (c *Cluster) Run(name string, args ...string) error {
 	return c.run(name, append([]string{"--host", c.dir, "--username", "postgres"}, args...)...)
 }
 
-// PID is the process of the postmaster, whose children are all others.
+// PID is the number of the postmaster's process, whose children are all others.
 func (c *Cluster) PID() int { return c.cmd.Process.Pid }
 
-// Dir is a directory that the programs may write to.
+// Dir is a directory in which the programs may write.
 func (c *Cluster) Dir() string { return c.dir }
 
 // FailoverURL is the datastore of several clusters, of which one is the primary.

@@ -11,19 +11,19 @@ import (
 	"sync/atomic"
 )
 
-// Proxy stands between servers and their database. It can break a connection instead of passing on a message of the server,
-// or the answer to it; and it can be a network that loses everything: what is sent arrives nowhere, and neither end of a
-// connection is told that the other is gone.
+// Proxy is between servers and their database. It can break a connection instead of passing on a message of the server,
+// or the answer to it. It can also be a network that loses everything: no data arrive, and neither end of a connection
+// learns that the other is gone.
 type Proxy struct {
 	dir, target string
 	listener    net.Listener
 	work        sync.WaitGroup
 
-	// commits is of how many COMMITs the answer is still to be lost.
+	// commits is for how many more COMMITs the answer is to be lost.
 	commits atomic.Int64
 
-	// messages may still pass from servers before a connection breaks; negative: any number. answers says that it breaks
-	// before the answer, and not before the message.
+	// messages is how many messages of servers may still pass before a connection breaks; negative: any number. answers
+	// makes it break before the answer, and not before the message.
 	messages atomic.Int64
 	answers  atomic.Bool
 
@@ -41,7 +41,7 @@ type pair struct {
 	bytes          atomic.Int64 // that the client may still send before the pair is lost; negative: any number
 }
 
-// NewProxy stands before a cluster. It passes on everything until it is told otherwise. Close ends it.
+// NewProxy starts a proxy in front of a cluster. At first it passes on everything. Close ends it.
 func NewProxy(c *Cluster) (*Proxy, error) {
 	dir, err := os.MkdirTemp("/tmp", "rowlock-px") // short: a socket's path has at most 107 bytes
 	if err != nil {
@@ -57,13 +57,13 @@ func NewProxy(c *Cluster) (*Proxy, error) {
 	return p, nil
 }
 
-// URL is the datastore of the cluster, by way of the proxy.
+// URL is the datastore of the cluster, through the proxy.
 func (p *Proxy) URL() string {
 	return "postgres:///postgres?user=postgres&host=" + url.QueryEscape(p.dir)
 }
 
-// BreakAfter lets so many messages of all connections together pass, and then breaks the connection of the next one: before
-// the message arrives, or, with answered, before its answer does.
+// BreakAfter lets so many messages of all connections together pass, and then breaks the connection of the next one:
+// before the message arrives or, with answered, before its answer does.
 func (p *Proxy) BreakAfter(messages int64, answered bool) {
 	p.answers.Store(answered)
 	p.messages.Store(messages)
@@ -72,11 +72,11 @@ func (p *Proxy) BreakAfter(messages int64, answered bool) {
 // Broke reports whether a connection was broken since BreakAfter was called.
 func (p *Proxy) Broke() bool { return p.messages.Load() < 0 }
 
-// BreakAtCommit breaks connections between COMMIT and its answer, the next so many times: what was written is there, and who wrote it is
-// not told. It returns how often the last call has not done so yet.
+// BreakAtCommit breaks the connection between COMMIT and its answer, the next so many times: the writes are committed,
+// and their writer is not told. It returns how many breaks of the previous call have not happened yet.
 func (p *Proxy) BreakAtCommit(times int64) (left int64) { return p.commits.Swap(times) }
 
-// Lose makes every connection there is, and those that come, go nowhere.
+// Lose makes all present and future connections lose everything.
 func (p *Proxy) Lose() {
 	p.mu.Lock()
 	p.lossy = true
@@ -84,14 +84,14 @@ func (p *Proxy) Lose() {
 	p.each(func(c *pair) { c.lost.Store(true) })
 }
 
-// Recover lets connections that come arrive. Those that were lost stay so, half-open.
+// Recover lets new connections work. Lost ones stay half-open.
 func (p *Proxy) Recover() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lossy = false
 }
 
-// LoseAfter lets every connection there is send so many bytes, and then loses it.
+// LoseAfter lets every present connection send so many bytes, and then loses it.
 func (p *Proxy) LoseAfter(bytes int64) {
 	p.each(func(c *pair) { c.bytes.Store(bytes) })
 }
@@ -113,7 +113,7 @@ func (p *Proxy) each(f func(*pair)) {
 }
 
 func (p *Proxy) accept() {
-	defer p.each((*pair).close) // of one that came while the proxy was closed
+	defer p.each((*pair).close) // for a connection that came while the proxy was closed
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
@@ -138,14 +138,14 @@ func (p *Proxy) accept() {
 // committed is the message CommandComplete of a COMMIT.
 var committed = []byte("C\x00\x00\x00\x0bCOMMIT\x00")
 
-// forward passes on what one side sends. asks: it is the client.
+// forward passes on the data of one side. asks: it is the client.
 func (c *pair) forward(from, to net.Conn, asks bool) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
 		if c.lost.Load() {
 			if err != nil {
-				return // nobody is told
+				return // neither side is told
 			}
 			continue
 		}
@@ -164,7 +164,7 @@ func (c *pair) forward(from, to net.Conn, asks bool) {
 	}
 }
 
-// question says how much of a message of the client passes; an error when the connection is to break instead.
+// question returns how much of a client's message passes; an error if the connection is to break instead.
 func (c *pair) question(n int) (int, error) {
 	if c.messages.Load() >= 0 && c.messages.Add(-1) < 0 {
 		if !c.answers.Load() {

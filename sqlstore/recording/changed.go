@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// pathsMax is how many paths are kept of a write.
+	// pathsMax is how many paths of a write are kept.
 	pathsMax = 64
-	// pathMax is how many bytes are kept of one.
+	// pathMax is how many bytes of a path are kept.
 	pathMax = 256
-	// More is the last of the paths where there were more than are kept.
+	// More is the last path if there were more than are kept.
 	More = "..."
 )
 
-// Changes are the differences of two states of an object.
+// Changes are the differences between two states of an object.
 type Changes struct {
-	// Paths are the fields that are different, as in spec.template.spec.containers[name=web].image. Elements of lists are named
-	// by their name, type or uid where all have one, and else by their place; a list that has no such names and another length
-	// is different as a whole.
+	// Paths are the fields that differ, as in spec.template.spec.containers[name=web].image. Elements of lists are
+	// identified by their name, type or uid if all have one, and otherwise by their index; a list without such names
+	// whose length changed differs as a whole.
 	Paths []string
-	// Heartbeat is set where all of them only tell that somebody is alive.
+	// Heartbeat is set if all paths only show that a client is alive.
 	Heartbeat bool
 }
 
@@ -49,7 +49,7 @@ func (d *differ) value(path, a, b string) {
 	}
 }
 
-// kindOf is the first byte of a value.
+// kindOf returns the first byte of a value.
 func kindOf(raw string) byte {
 	if raw == "" {
 		return 0
@@ -78,7 +78,7 @@ func bounded(path string) string {
 	return path[:end] + More
 }
 
-// member is one of an object, or of a list whose elements have names.
+// member is a member of an object, or of a list whose elements have names.
 type member struct{ key, raw string }
 
 func membersOf(raw, by string) (members []member) {
@@ -93,7 +93,7 @@ func membersOf(raw, by string) (members []member) {
 	return members
 }
 
-// dotted is the path of a member of an object.
+// dotted returns the path of a member of an object.
 func dotted(path, key string) string {
 	switch {
 	case strings.ContainsAny(key, ".[]") || key == "":
@@ -104,7 +104,7 @@ func dotted(path, key string) string {
 	return path + "." + key
 }
 
-// bracketed is the path of an element of a list.
+// bracketed returns the path of an element of a list.
 func bracketed(path, key string) string { return path + key }
 
 func (d *differ) members(path string, before, after []member, join func(path, key string) string) {
@@ -150,7 +150,7 @@ func sameKeys(a, b []member) bool {
 	return true
 }
 
-// names are the members by which elements of a list are told apart, if all have one, and no two the same.
+// names are the members that identify the elements of a list, if all elements have one, and no two the same.
 var names = []string{"name", "type", "uid"}
 
 func (d *differ) list(path, a, b string) {

@@ -1,14 +1,14 @@
-// Package recording makes, of a write, what the object history keeps of it for people, and gives it back: which fields
-// changed, and the object before and after the write, compressed together. It knows bytes alone, no database.
+// Package recording encodes what the object history keeps of a write, and decodes it: which fields changed, and the
+// object before and after the write, compressed together. It handles only bytes, and no database.
 //
-// What is kept of a write stands for itself. A chain, in which a revision is a difference to the one before it, would be
-// smaller, by the object before; but then each row that goes has to be put into the one after it, each that is missing (the
-// history was behind, an object could not be decrypted) loses all that follow it, and a write costs a look for the one
-// before. Here rows go in any order, and the object after the write costs what is different of it.
+// The row of a write is self-contained. A chain of differences between revisions would be smaller by the object before
+// the write; but then a row that is deleted has to be merged into the next one, a missing row (the history was behind,
+// an object could not be decrypted) makes all later ones useless, and a write needs a query for its predecessor. Here
+// rows can be deleted in any order, and the object after the write costs only what differs.
 //
-//	doc.go      of which resources nothing is kept, and which fields are heartbeats
-//	strip.go    an object without what is not kept
-//	secrets.go  hashes in place of the values of a Secret
+//	doc.go      resources that are not recorded, and fields that are heartbeats
+//	strip.go    removing parts of an object that are not kept
+//	secrets.go  replacing the values of a Secret by hashes
 //	changed.go  which fields differ
 //	pack.go     the object before and after a write, in one row
 package recording
@@ -17,8 +17,8 @@ import (
 	"strings"
 )
 
-// Skips tells of a resource, as in resources.Key, that nothing of it is kept: its objects are heartbeats or reports themselves,
-// or no API serves them.
+// Skips reports whether writes of a resource, as in resources.Key, are not recorded: its objects are heartbeats or
+// reports themselves, or no API serves them.
 func Skips(resource string) bool {
 	switch resource {
 	case "events", "events.events.k8s.io", "leases.coordination.k8s.io", "leasecandidates.coordination.k8s.io":
@@ -27,19 +27,19 @@ func Skips(resource string) bool {
 	return strings.HasSuffix(resource, internalSuffix)
 }
 
-// internalSuffix ends the resources of Rowlock's own rows, the keys of the cluster among them.
+// internalSuffix is the suffix of the resources of Rowlock's own rows, such as the keys of the cluster.
 const internalSuffix = ".rowlock.internal"
 
-// SkipsSQL is Skips of a column, so that a database need not send what is skipped.
+// SkipsSQL is Skips for a column, so that a database need not send skipped objects.
 func SkipsSQL(column string) string {
 	return "(" + column + " IN ('events', 'events.events.k8s.io', 'leases.coordination.k8s.io', 'leasecandidates.coordination.k8s.io') OR " +
 		column + " LIKE '%" + internalSuffix + "')"
 }
 
-// heartbeats are the last elements of paths that tell no more than that somebody is alive.
+// heartbeats are the last elements of paths whose changes only show that a client is alive.
 var heartbeats = []string{"lastHeartbeatTime", "lastProbeTime", "renewTime"}
 
-// leaderAnnotation is a lease of clients that keep theirs in an annotation.
+// leaderAnnotation is the lease of clients that keep it in an annotation.
 const leaderAnnotation = "metadata.annotations[control-plane.alpha.kubernetes.io/leader]"
 
 func isHeartbeat(path string) bool {

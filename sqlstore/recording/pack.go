@@ -10,21 +10,21 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// packLevel is where flate makes half of the size that it can, in a fourth of the time.
+// packLevel is the level at which flate achieves half of its compression in a fourth of the time.
 const packLevel = 2
 
-// unpackedMax bounds what is made of a row, whatever it says.
+// unpackedMax bounds the unpacked size of a row, whatever the row claims.
 const unpackedMax = 64 << 20
 
-// Packer packs what is kept of writes. It belongs to one goroutine at a time.
+// Packer packs the states of writes. It belongs to one goroutine at a time.
 type Packer struct {
 	w     *flate.Writer
 	plain []byte
 }
 
-// Pack returns the state before a write, nil for none, and the one after it, compressed. What both begin and end with is
-// there once, and so is what else they have in common, as far as the window of flate reaches: 32 KiB. What else is said of the write, about, is
-// not packed, but the checksum is of it, too.
+// Pack returns the state before a write (nil for none) and the one after it, compressed. Their common beginning and end
+// are stored once, and so are other common parts within the window of flate, which is 32 KiB. about, which describes
+// the write otherwise, is not stored, but the checksum covers it.
 func (p *Packer) Pack(before, after, about []byte) []byte {
 	start := commonStart(before, after)
 	end := commonEnd(before[start:], after[start:])
@@ -37,21 +37,21 @@ func (p *Packer) Pack(before, after, about []byte) []byte {
 	if p.w == nil {
 		w, err := flate.NewWriter(&out, packLevel)
 		if err != nil {
-			panic(err) // there is this level
+			panic(err) // the level is valid
 		}
 		p.w = w
 	}
 	p.w.Reset(&out)
 	_, _ = p.w.Write(p.plain) // into memory
 	_ = p.w.Close()
-	_, _ = out.Write(checksum(p.plain, about)) // behind the end of the stream, where releases of before do not look
+	_, _ = out.Write(checksum(p.plain, about)) // after the end of the stream, where earlier releases do not look
 	if cap(p.plain) > plainKept {
 		p.plain = nil
 	}
 	return out.Bytes()
 }
 
-// plainKept is how much a Packer keeps for the next write.
+// plainKept is how many bytes of buffer a Packer keeps for the next write.
 const plainKept = 256 << 10
 
 func commonStart(a, b []byte) int {
@@ -70,14 +70,14 @@ func commonEnd(a, b []byte) int {
 	return n
 }
 
-// checksum is of what is packed, and of what is not.
+// checksum covers the packed states, and about.
 func checksum(plain, about []byte) []byte {
 	return binary.BigEndian.AppendUint32(nil, crc32.Update(crc32.ChecksumIEEE(plain), crc32.IEEETable, about))
 }
 
 var errPacked = errors.New("what the object history kept of a write is damaged")
 
-// Unpack is the inverse of Pack, and is told the same about the write. Of an empty row nothing was kept: both are nil.
+// Unpack is the inverse of Pack, and takes the same about. An empty row has no states: both are nil.
 func Unpack(packed, about []byte) (before, after []byte, err error) {
 	if len(packed) == 0 {
 		return nil, nil, nil
@@ -88,7 +88,7 @@ func Unpack(packed, about []byte) (before, after []byte, err error) {
 		return nil, nil, errors.Join(errPacked, err)
 	}
 	sum := packed[len(packed)-stream.Len():]
-	// Releases of before had none, and then one of what is packed alone.
+	// Earlier releases wrote no checksum, and later one of the packed states only.
 	if len(sum) > 0 && !bytes.Equal(sum, checksum(plain, about)) && !bytes.Equal(sum, checksum(plain, nil)) {
 		return nil, nil, errPacked
 	}

@@ -10,15 +10,16 @@ import (
 // Secrets is the resource whose values are not kept.
 const Secrets = "secrets"
 
-// HashPrefix begins what stands for a value of a Secret.
+// HashPrefix begins the replacement of a Secret's value.
 const HashPrefix = "hmac-sha256:"
 
-// lastApplied is where kubectl apply leaves a copy of what it sent.
+// lastApplied is the annotation in which kubectl apply leaves a copy of its request.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// HideValues returns a Secret with a hash in the place of each of its values, and of the annotation that repeats them. The
-// hash is made with a key, so that it cannot be guessed from outside, and of where the value is: it tells that a value has changed, or
-// is again what it was, and not that two Secrets have the same. Of what is no Secret nothing is returned.
+// HideValues returns a Secret with a hash in place of each of its values, and of the annotation that repeats them. The
+// hash uses a key, so that values cannot be guessed from outside, and covers the place of the value: it shows that a
+// value has changed, or is the same as earlier, but not that two Secrets have the same value. It returns nil if data is
+// not a Secret.
 func HideValues(key []byte, where string, data []byte) []byte {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(data, &object); err != nil {
@@ -44,7 +45,7 @@ func HideValues(key []byte, where string, data []byte) []byte {
 	return out
 }
 
-// hideIn replaces the values of a member, or one of them. It reports false where the member is nothing that it can be.
+// hideIn replaces the values of a member, or only one of them. It returns false if the member has an invalid type.
 func hideIn(key []byte, where string, object map[string]json.RawMessage, member, only string) (ok bool) {
 	raw, there := object[member]
 	if !there {

@@ -6,8 +6,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Strip returns an object, as JSON, without its resourceVersion, which is that of the write, and without managedFields, which are a
-// third of many objects and another answer to the question that the history answers.
+// Strip returns an object, as JSON, without its resourceVersion, which is the revision of the write, and without
+// managedFields, which are a third of many objects and answer the same question as the history in another way.
 func Strip(data []byte) []byte {
 	out := make([]byte, 0, len(data))
 	return appendMembers(out, text(data), func(out []byte, k, v gjson.Result) []byte {
@@ -24,7 +24,7 @@ func Strip(data []byte) []byte {
 	})
 }
 
-// appendMembers appends an object with what each appends of the members of another.
+// appendMembers appends an object whose members each appends for the members of another object.
 func appendMembers(out []byte, object string, each func(out []byte, k, v gjson.Result) []byte) []byte {
 	out = append(out, '{')
 	gjson.Parse(object).ForEach(func(k, v gjson.Result) bool {
@@ -38,7 +38,7 @@ func appendMember(out []byte, key, value string) []byte {
 	return append(append(append(separated(out), key...), ':'), value...)
 }
 
-// separated appends the comma before a member, but before the first.
+// separated appends a comma, except before the first member.
 func separated(out []byte) []byte {
 	if out[len(out)-1] == '{' {
 		return out
@@ -46,5 +46,5 @@ func separated(out []byte) []byte {
 	return append(out, ',')
 }
 
-// text is data as a string, without a copy: it is not changed.
+// text returns data as a string, without a copy: the data are not changed.
 func text(data []byte) string { return unsafe.String(unsafe.SliceData(data), len(data)) }

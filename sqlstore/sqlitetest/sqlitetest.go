@@ -1,4 +1,4 @@
-// Package sqlitetest opens a store for a test: a temporary SQLite file is the fake.
+// Package sqlitetest opens a store for a test: a temporary SQLite file instead of a fake.
 package sqlitetest
 
 import (
@@ -9,7 +9,8 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// Open opens an empty store that is not durable and says nothing. It is closed, and has to close well, when the test ends.
+// Open opens an empty store that is not durable and logs nothing. It is closed when the test ends; an error of that
+// fails the test.
 func Open(t testing.TB) *sqlstore.Store {
 	t.Helper()
 	s, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "rowlock.db"), Synchronous: "off",

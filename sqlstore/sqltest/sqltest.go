@@ -1,4 +1,4 @@
-// Package sqltest asks the databases of tests in SQL, as clients do that know nothing of Rowlock.
+// Package sqltest queries the databases of tests in SQL, as clients do that do not know Rowlock.
 package sqltest
 
 import (
@@ -11,8 +11,8 @@ import (
 	_ "modernc.org/sqlite"             // and the one for SQLite
 )
 
-// Ask runs a statement in the database at a URL, as --datastore has it, where views are found without their schema. Schema is that of the tables, in Postgres. It
-// returns the rows with their values as text; NULL is <nil>.
+// Ask runs a statement in the database at a URL of the form of --datastore; views are found without their schema.
+// schema is the schema of the tables, in Postgres. It returns the rows with their values as text; NULL is <nil>.
 func Ask(ctx context.Context, url, schema, statement string) (rows [][]string, err error) {
 	driver, name := "pgx", url
 	path, isFile := strings.CutPrefix(url, "sqlite://")

@@ -1,4 +1,4 @@
-// Package etcdtest makes files as etcd and kine do, for tests.
+// Package etcdtest writes files like those of etcd and kine, for tests.
 package etcdtest
 
 import (
@@ -18,7 +18,7 @@ import (
 type Put struct {
 	Key     string
 	Value   []byte // nil: the key is deleted
-	Seconds int64  // that it lives; 0: for ever
+	Seconds int64  // lifetime; 0: for ever
 }
 
 // Bolt writes the file of an etcd.
@@ -64,7 +64,7 @@ func Bolt(path string, puts ...Put) error {
 	return errors.Join(err, db.Close())
 }
 
-// Sum puts the checksum at the end of a file, as 'etcdctl snapshot save' does.
+// Sum appends the checksum to a file, as 'etcdctl snapshot save' does.
 func Sum(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -17,18 +17,18 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// errKineLeases is what a kine says.
+// errKineLeases is the error of a kine.
 var errKineLeases = errors.New("lease time to live is not supported")
 
-// Server answers as an etcd does that reads: Range and LeaseTimeToLive.
+// Server answers like an etcd to requests that read: Range and LeaseTimeToLive.
 type Server struct {
-	// Address is where it listens.
+	// Address is the address that it listens on.
 	Address string
-	// Kine has it answer as a kine does where that differs.
+	// Kine makes it answer like a kine, where that differs.
 	Kine bool
-	// Cluster is its number.
+	// Cluster is the number of its cluster.
 	Cluster uint64
-	// Asked, if set, is told of every Range, and its error is the answer.
+	// Asked, if set, is called with every Range; its error is the answer.
 	Asked func(*etcdserverpb.RangeRequest) error
 	// Leases, if set, is the answer to every LeaseTimeToLive.
 	Leases error
@@ -42,7 +42,7 @@ type Server struct {
 	compacted int64
 }
 
-// Serve starts a server on loopback, which ends with the test. It serves TLS where that is given.
+// Serve starts a server on loopback, which ends with the test. It serves TLS if secured is set.
 func (s *Server) Serve(t testing.TB, secured *tls.Config, puts ...Put) {
 	t.Helper()
 	s.puts = puts
@@ -62,17 +62,17 @@ func (s *Server) Serve(t testing.TB, secured *tls.Config, puts ...Put) {
 	t.Cleanup(s.grpc.Stop)
 }
 
-// Stop ends it, with the connections that it has.
+// Stop ends the server, with its connections.
 func (s *Server) Stop() { s.grpc.Stop() }
 
-// Write writes.
+// Write adds writes.
 func (s *Server) Write(puts ...Put) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.puts = append(s.puts, puts...)
 }
 
-// Forget forgets the states before the last one.
+// Forget compacts the states before the last one.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
