@@ -23,7 +23,7 @@
 // that it is committed to. Both are one round trip; writing, NOTIFY and COMMIT are the second. The row is locked and
 // not updated: the counter is the last revision of the log, or the floor if the log is empty. An update would leave a
 // dead version with every batch, and all transactions have to pass those while a snapshot is kept open. Only while
-// servers of the previous release may be running, which keep the counter in meta.revision, is it raised there as well;
+// servers of schema version 1 may be running, which keep the counter in meta.revision, is it raised there as well;
 // otherwise that column is NULL (postgresDriver.modernize).
 //
 // A listener wakes on notifications and catches up from the log; without a notification it looks every limits.poll.
@@ -62,7 +62,7 @@
 // which changes may be gone.
 //
 // An update is stored together with the previous object only if that is not the object of an earlier change of the log
-// (change.withPrev); otherwise readers take it from the earlier change. Servers of the previous release do not know
+// (change.withPrev); otherwise readers take it from the earlier change. Servers of schema version 1 do not know
 // that, so while they may be running, every update is stored with it (transaction.floor).
 //
 // A past state is the present state with later changes taken back. The bytes that all past states hold are bounded
@@ -94,7 +94,7 @@
 //     update or in that row. A change is deleted when the floor passes the next change of its object, or, if there is
 //     none, when the floor passes the change itself (freesSQL). The table objects shows whether there is a next change,
 //     so a batch that prunes does so after it has changed objects. All kept changes count as history. When the counter
-//     jumps, the table is emptied. While servers of the previous release may be running, which do not keep such
+//     jumps, the table is emptied. While servers of schema version 1 may be running, which do not keep such
 //     changes, no server keeps them: every update is then stored with the object before it.
 //   - A tree that was stored in collection.tree is never changed.
 //   - collection.followers and collection.watchers have every watch that is not closed. An event that a watch wants and
@@ -193,7 +193,7 @@
 //	postgres_outcome.go    kinds of errors, and the outcome of a transaction
 //	postgres_prune.go      pruning
 //	postgres_rewrite.go    rewriting
-//	postgres_modernize.go  the previous release's counter
+//	postgres_modernize.go  the counter of schema version 1
 //
 // SQLite:
 //

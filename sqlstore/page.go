@@ -17,7 +17,7 @@ type page struct {
 	rows           []logRow      // in the order of revisions; those up to meta.revision, unless there were too many
 
 	freed  int64 // bytes pruned since the database was created
-	legacy bool  // servers of the previous release may be running, which read the counter in meta
+	legacy bool  // servers of schema version 1 may be running, which read the counter in meta
 	heard  bool  // another server listens
 }
 
@@ -93,7 +93,7 @@ const actualSQL = `(SELECT system_identifier FROM pg_control_system()) || '/' ||
 
 // The state of the store, from the row m of the table meta and the log.
 const (
-	// counterSQL is the counter. It is in meta only while servers of the previous release may be running. After that it
+	// counterSQL is the counter. It is in meta only while servers of schema version 1 may be running. After that it
 	// is the last revision of the log, or, once all of the log is pruned, the floor.
 	counterSQL = `coalesce(m.revision, (SELECT l.revision FROM changes l WHERE l.revision > m.floor ORDER BY l.revision DESC LIMIT 1), m.floor)`
 	// historyBytesSQL is the sum of the sizes of all changes after the floor.

@@ -45,7 +45,7 @@ type postgresDriver struct {
 	channel string        // of notifications
 	locks   int32         // the class of advisory locks
 	self    int32         // this server's number among those that listen; 0: it does not listen
-	unseen  int           // how often in a row no server of the previous release was seen; only the committer uses it
+	unseen  int           // how often in a row no server of schema version 1 was seen; only the committer uses it
 	pooled  bool          // a pooler is in between: notifications may not come
 
 	timelines timelines

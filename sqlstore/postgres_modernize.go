@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// legacySQL returns whether a server of the previous release lives: one that holds its lock, and is not in the
+	// legacySQL returns whether a server of schema version 1 lives: one that holds its lock, and is not in the
 	// table.
 	legacySQL = `SELECT EXISTS (SELECT 1 FROM (` + legacyLocksSQL + `) AS held WHERE NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = held.id))`
 
@@ -17,12 +17,12 @@ const (
 
 	totalSQL     = `UPDATE changes SET total = $2 WHERE revision = $1`
 	logCountsSQL = `UPDATE meta SET revision = NULL, freed = 0`
-	// forgetSQL deletes the rows that the previous release left when the counter jumped. They are neither counted nor
+	// forgetSQL deletes the rows that servers of schema version 1 left when the counter jumped. They are neither counted nor
 	// needed: every update still has the object before it.
 	forgetSQL = `DELETE FROM changes WHERE revision <= (SELECT floor FROM meta)`
 )
 
-// modernize makes the log the counter when no server of the previous release lives. If one lives nevertheless, hidden
+// modernize makes the log the counter when no server of schema version 1 lives. If one lives nevertheless, hidden
 // by a pooler, it finds no counter and refuses everything that needs one. No revision is assigned twice, because both
 // releases use the row of meta as the lock, and that row says which counter is valid. It runs on the committer's
 // goroutine.

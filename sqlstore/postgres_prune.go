@@ -8,7 +8,7 @@ import (
 
 // Each of these statements raises the floor and deletes the changes that history no longer needs: pruneSQL up to a
 // revision; cutSQL the oldest changes up to a revision ($2), until so many bytes ($3) or so many changes ($1) are
-// deleted. While servers of the previous release may be running, all changes up to the floor are deleted
+// deleted. While servers of schema version 1 may be running, all changes up to the floor are deleted
 // (legacyPruneSQL, legacyCutSQL), as those servers do: every update is then stored with the object before it.
 const (
 	pruneSQL = `WITH ` + pruneToSQL + `, ` + deleteCutSQL + raiseFloorSQL + ` RETURNING ` + historyBytesSQL
@@ -29,7 +29,7 @@ const (
 		freedLast + cutFloorSQL + freedAll + cutFloorSQL + freedEnd + `)) RETURNING size),
 freed AS (SELECT coalesce(sum(size), 0)::bigint AS bytes FROM gone)
 `
-	// legacyDeleteCutSQL does not count changes below the floor, which the previous release leaves there when the
+	// legacyDeleteCutSQL does not count changes below the floor, which servers of schema version 1 leave there when the
 	// counter jumps.
 	legacyDeleteCutSQL = `gone AS (DELETE FROM changes WHERE revision <= ` + cutFloorSQL + ` RETURNING revision, size),
 freed AS (SELECT coalesce(sum(g.size), 0)::bigint AS bytes FROM gone g JOIN meta b ON g.revision > b.floor)

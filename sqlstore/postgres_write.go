@@ -40,7 +40,7 @@ WHERE o.resource = d.resource AND o.namespace = d.namespace AND o.name = d.name`
 INSERT INTO changes (revision, at, size, op, resource, namespace, name, data)
 SELECT -1, 0, 0, 'create', '', '', '', random FROM text`
 
-	// raiseSQL raises the counter for servers of the previous release. It fails if the counter is not the revision at
+	// raiseSQL raises the counter for servers of schema version 1. It fails if the counter is not the revision at
 	// which the batch begins, which is impossible while its lock is held. The check is in the statement because a batch
 	// is one round trip: the number of changed rows could not be checked before COMMIT. The name of the parameter
 	// appears in the database's error.
@@ -138,7 +138,7 @@ func (t *postgresTransaction) rollback() {
 	t.conn.Release()
 }
 
-// floor is where history begins. With servers of the previous release it is MaxInt64: for the object before an update
+// floor is where history begins. With servers of schema version 1 it is MaxInt64: for the object before an update
 // they read only the change itself, and keep no other change for it.
 func (t *postgresTransaction) floor() int64 {
 	if t.legacy {

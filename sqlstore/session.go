@@ -40,8 +40,8 @@ const (
 	// which follows, has the same effect.
 	releaseTimeout = 2 * time.Second
 
-	// succeedSQL ends the connection that this server had before, which to the database may still live: when the network
-	// has lost it, nobody told the database, and it would keep the lock until the kernel or another server finds out.
+	// succeedSQL ends this server's previous connection, which may still live for the database: if the network has lost
+	// it, the database does not know, and the lock would be held until the kernel or another server finds out.
 	succeedSQL = `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted
 AND mode = 'ExclusiveLock' AND classid = $1::int::oid AND objid = $2::int::oid AND pid <> pg_backend_pid()
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
@@ -65,7 +65,7 @@ set_config('lock_timeout', $4::text, false), set_config('synchronous_commit', 'o
 	// awaitCommitSQL waits until a transaction that holds the counter is over.
 	awaitCommitSQL = `SELECT 1 FROM meta FOR UPDATE`
 
-	// legacyLocksSQL returns the locks of servers, including those of the previous release, which are not in the table.
+	// legacyLocksSQL returns the locks of servers, including those of schema version 1, which are not in the table.
 	// A server that tests whether a lock is free takes it in shared mode for that moment, so only exclusive locks
 	// count.
 	legacyLocksSQL = `SELECT l.objid::bigint AS id FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
@@ -331,7 +331,7 @@ type look struct {
 	revision int64
 	floor    int64
 	same     bool // the counter was last raised in this database
-	legacy   bool // servers of the previous release may be running
+	legacy   bool // servers of schema version 1 may be running
 	alive    []int32
 	taken    bool
 

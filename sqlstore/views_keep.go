@@ -211,7 +211,7 @@ func (k *viewKeeper) try(ctx context.Context, name, statements string) (other bo
 		if err := k.tx.QueryRow(ctx, "SELECT has_schema_privilege($1::text, 'CREATE')", k.schema).Scan(&may); err != nil || !may {
 			return false, errors.Join(e, err)
 		}
-		return false, nil // somebody else's
+		return false, nil // the view belongs to another role
 	}
 	return true, nil
 }
