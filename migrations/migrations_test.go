@@ -32,7 +32,7 @@ func exec(t *testing.T, db *sql.DB, statement string) {
 	}
 }
 
-// schema returns what the tables of a SQLite database look like.
+// schema returns the definitions of a SQLite database's tables.
 func schema(t *testing.T, db *sql.DB) []string {
 	t.Helper()
 	return texts(t, db, "SELECT name || ' ' || coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
@@ -59,7 +59,7 @@ func texts(t *testing.T, db *sql.DB, query string) (out []string) {
 	return out
 }
 
-// Every step up has its step down, and a second way up leads to the same tables.
+// Every step up has its step down, and going up again leads to the same tables.
 func TestUpDownUp(t *testing.T) {
 	db := openSQLite(t)
 	if err := SQLite(t.Context(), db); err != nil {
@@ -83,7 +83,7 @@ func TestUpDownUp(t *testing.T) {
 	}
 }
 
-// down takes every step back.
+// down runs every step down.
 func down(d driver, dir string) error {
 	src, err := iofs.New(files, dir)
 	if err != nil {
@@ -107,8 +107,8 @@ func down(d driver, dir string) error {
 	}
 }
 
-// Both databases have the same steps, but for what SQLite alone does. The numbers of each have no gap: a program that finds one
-// version more than it knows takes that for one step.
+// Both databases have the same steps, except for the one that only SQLite has. The numbers of each have no gap: a
+// program that finds a version one higher than it knows takes that for one step.
 func TestSameSteps(t *testing.T) {
 	names := func(dir string) (out []string) {
 		entries, err := fs.ReadDir(files, dir)
@@ -131,7 +131,7 @@ func TestSameSteps(t *testing.T) {
 	}
 }
 
-// A schema that a newer program made is refused, and left alone.
+// A schema that a newer program made is refused, and not changed.
 func TestNewerIsRefused(t *testing.T) {
 	db := openSQLite(t)
 	if err := SQLite(t.Context(), db); err != nil {
@@ -148,7 +148,7 @@ func TestNewerIsRefused(t *testing.T) {
 	}
 }
 
-// A schema of which nobody can tell how far a migration came is refused, and left alone.
+// A dirty schema whose tables do not show how far a migration came is refused, and not changed.
 func TestDirtyIsRefused(t *testing.T) {
 	for name, odd := range map[string]string{
 		"half-made":    "DROP TABLE changes",
@@ -172,8 +172,8 @@ func TestDirtyIsRefused(t *testing.T) {
 	}
 }
 
-// What a release left behind that marked the schema dirty before a step and clean after it, when it was killed in between,
-// is put right: the step is taken, or was.
+// A dirty schema of a release that was killed while it marked the schema dirty, ran a step and marked it clean is
+// repaired, whether the step ran or not.
 func TestDirtyIsSettled(t *testing.T) {
 	steps := release(t, 2)
 	newest := versions(t, steps)
@@ -195,8 +195,8 @@ func TestDirtyIsSettled(t *testing.T) {
 	}
 }
 
-// A process that is killed while it migrates leaves a database that the next one can open: whatever of the log has
-// reached the file, and however much was there before.
+// A process that is killed while it migrates leaves a database that the next one can open, whatever part of the log has
+// reached the file, and whichever version it had before.
 func TestKilledWhileMigrating(t *testing.T) {
 	steps := release(t, 2)
 	for _, from := range append([]int{0}, versions(t, steps)...) {
@@ -234,7 +234,7 @@ func TestKilledWhileMigrating(t *testing.T) {
 	}
 }
 
-// versions are those of the steps, the first one first.
+// versions returns the numbers of the steps in ascending order.
 func versions(t *testing.T, steps fs.FS) (all []int) {
 	t.Helper()
 	src, err := iofs.New(steps, "sqlite")
@@ -261,7 +261,7 @@ func migrateTo(t *testing.T, db *sql.DB, steps fs.FS, version int) {
 	}
 }
 
-// wantSchema checks that a database has the newest tables, their first row, and the mark that says so.
+// wantSchema checks that a database has the newest tables, their first row, and the right version.
 func wantSchema(t *testing.T, db *sql.DB, steps fs.FS) {
 	t.Helper()
 	fresh := openSQLite(t)
@@ -295,7 +295,8 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-// There are errors after which SQLite has given the transaction up by itself, as on a full disk. They say why, and not that there was nothing left to give up.
+// After some errors, such as a full disk, SQLite has rolled the transaction back itself. The reported error has the
+// reason, and not that there was nothing left to roll back.
 func TestGivenUpByTheDatabase(t *testing.T) {
 	db := openSQLite(t)
 	err := sqliteUp(t.Context(), db, fstest.MapFS{"sqlite/0001_a.up.sql": {Data: []byte("CREATE TABLE a (b UNIQUE); INSERT OR ROLLBACK INTO a VALUES (1), (1)")}})

@@ -42,7 +42,7 @@ func startPostgres(t *testing.T) string {
 	return c.URL()
 }
 
-// postgresSchema returns what the tables of a Postgres database look like.
+// postgresSchema returns the definitions of a Postgres database's tables.
 func postgresSchema(t *testing.T, db *sql.DB) []string {
 	t.Helper()
 	return texts(t, db, `SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable || ' ' ||
@@ -51,7 +51,7 @@ func postgresSchema(t *testing.T, db *sql.DB) []string {
 		UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1`)
 }
 
-// The steps of Postgres: up, down, up; by many at once; refused when the schema is newer or dirty.
+// The steps of Postgres run up, down and up, concurrently as well; a newer or dirty schema is refused.
 func TestPostgres(t *testing.T) {
 	ctx := context.Background()
 	db := openPostgres(t)
@@ -85,7 +85,7 @@ func TestPostgres(t *testing.T) {
 	}
 }
 
-// downPostgres takes every step back.
+// downPostgres runs every step down.
 func downPostgres(t *testing.T, db *sql.DB) {
 	t.Helper()
 	tx, err := db.Begin()
@@ -100,7 +100,7 @@ func downPostgres(t *testing.T, db *sql.DB) {
 	}
 }
 
-// cutConn is a connection that ends at the nth write.
+// cutConn is a connection that breaks at the nth write.
 type cutConn struct {
 	net.Conn
 	left *atomic.Int64
@@ -113,8 +113,7 @@ func (c cutConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// A connection that ends while the schema is migrated, at any message of it, leaves a database that the next server can
-// start with.
+// A connection that breaks at any message of a migration leaves a database that the next server can start with.
 func TestPostgresCutWhileMigrating(t *testing.T) {
 	ctx := t.Context()
 	config, err := pgx.ParseConfig(startPostgres(t))

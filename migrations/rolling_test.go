@@ -12,7 +12,7 @@ import (
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 )
 
-// release is what a later binary knows: the steps there are, and so many more.
+// release returns the steps of a later binary: the present ones, and so many more.
 func release(t *testing.T, more int) fs.FS {
 	t.Helper()
 	steps := fstest.MapFS{}
@@ -45,7 +45,7 @@ func release(t *testing.T, more int) fs.FS {
 	return steps
 }
 
-// A binary works with its own version of the schema and with the next one, which it leaves alone, and with no other.
+// A binary works with its own version of the schema and with the next one, which it does not change, and with no other.
 func TestRollingUpgrade(t *testing.T) {
 	postgres := openPostgres(t)
 	for name, on := range map[string]struct {
@@ -66,7 +66,7 @@ func TestRollingUpgrade(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := version()
-			for _, binary := range []int{1, 0, 1} { // the next one, and then an older server that starts again
+			for _, binary := range []int{1, 0, 1} { // the next one, and then a restarted older server
 				if err := on.up(on.db, release(t, binary)); err != nil {
 					t.Errorf("release %d: %v", binary, err)
 				}
@@ -88,7 +88,7 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 }
 
-// The first version of the tables would read wrong what is stored in SQLite from the third on. It refuses.
+// Version 1 of the tables would misread what SQLite databases have from version 3 on: it refuses them.
 func TestFirstVersionRefusesTheThird(t *testing.T) {
 	db := openSQLite(t)
 	if err := SQLite(t.Context(), db); err != nil {

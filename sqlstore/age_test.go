@@ -18,7 +18,7 @@ func TestClockJumps(t *testing.T) {
 	start := h.store.revisions.current.Load()
 	mustCommit(t, h.store, createMap(t, "a"))
 	last := mustCommit(t, h.store, createMap(t, "b"))[0]
-	for _, jump := range []string{"at - 3600000", "at + 7200000"} { // what the clock showed was an hour behind, or ahead
+	for _, jump := range []string{"at - 3600000", "at + 7200000"} { // the clock was an hour behind, or ahead
 		h.store.exec(t, "UPDATE changes SET at = "+jump)
 		h.clock.Step(storetest.HistoryAge / 4)
 		h.prune(t)
@@ -33,7 +33,7 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// killed opens the store again, as after a kill: of what it says when it is closed, nothing is there.
+// killed opens the store again as after a kill: nothing that Close writes is there.
 func (h *sqliteHarness) killed(t *testing.T) {
 	t.Helper()
 	var noted sql.NullString
@@ -47,7 +47,8 @@ func (h *sqliteHarness) killed(t *testing.T) {
 	h.open(t)
 }
 
-// Where a clock has jumped, or a store was not closed, what changes say of their time does not make them old when it is opened again.
+// After a clock jump, or without a close, the commit times of changes do not make them old when the store is opened
+// again.
 func TestAgesDoNotGoByTheClock(t *testing.T) {
 	for name, lose := range map[string]func(*testing.T, *sqliteHarness){
 		"a store that was closed": func(t *testing.T, h *sqliteHarness) {
@@ -63,7 +64,7 @@ func TestAgesDoNotGoByTheClock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newSQLiteHarness(t)
 			first := mustCommit(t, h.store, createMap(t, "a"))[0].Revision
-			h.store.exec(t, "UPDATE changes SET at = at - 1000000000") // what the clock showed before
+			h.store.exec(t, "UPDATE changes SET at = at - 1000000000") // commit times by an earlier clock
 			last := mustCommit(t, h.store, createMap(t, "b"))[0].Revision
 			lose(t, h)
 			h.clock.Step(storetest.HistoryAge / 2)
@@ -78,7 +79,7 @@ func TestAgesDoNotGoByTheClock(t *testing.T) {
 	}
 }
 
-// A pause before a write ages what was there before it no more than one after the last write does.
+// A pause before a write ages the earlier changes no more than a pause after the last write does.
 func TestPauseBeforeAWrite(t *testing.T) {
 	pauses := func(t *testing.T, clock interface{ Step(time.Duration) }, restart func(closed func()) *Store, prune func(*testing.T)) {
 		s := restart(func() {})
@@ -115,7 +116,8 @@ func TestPauseBeforeAWrite(t *testing.T) {
 	})
 }
 
-// A server that is always killed, before history can be as old as it may be, prunes by age all the same, and nothing before it is old.
+// A server that is always killed before history reaches its maximum age still prunes by age, and does not count changes
+// as older than they are.
 func TestAgeGoesOnAcrossKills(t *testing.T) {
 	h := newSQLiteHarness(t)
 	var made []int64
@@ -137,7 +139,7 @@ func TestAgeGoesOnAcrossKills(t *testing.T) {
 	}
 }
 
-// The ages of history are noted as long as there is history, by themselves.
+// The ages of history are noted automatically while there is history.
 func TestAgesAreNoted(t *testing.T) {
 	h := newSQLiteHarness(t)
 	mustCommit(t, h.store, createMap(t, "a"))
@@ -156,7 +158,7 @@ func TestAgesAreNoted(t *testing.T) {
 	}
 }
 
-// Ages are kept for as many times as history needs, however many changes there are.
+// The number of noted ages is bounded by the needs of history, however many changes there are.
 func TestAgesAreFew(t *testing.T) {
 	h := newSQLiteHarness(t)
 	j := h.store.janitor

@@ -24,7 +24,7 @@ func sentBy(t *testing.T, name, as, verb, agent string) context.Context {
 	return genericapirequest.WithRequestInfo(genericapirequest.WithUser(ctx, who), &genericapirequest.RequestInfo{Verb: verb, Subresource: "status"})
 }
 
-// Who changed what is in the row of the change, whichever of the requests of a batch wrote it.
+// The row of a change has its author, whichever request of a batch wrote it.
 func TestAuthors(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *Store) {
 		first, err := s.Commit(sentBy(t, "ann", "", "create", "kubectl/v1.37"), createMap(t, "a"), createMap(t, "b"))
@@ -66,7 +66,7 @@ func TestAuthors(t *testing.T) {
 	})
 }
 
-// wantChanges compares what history has, but for the times.
+// wantChanges compares the changes in history, except for their times.
 func wantChanges(t *testing.T, s *Store, o ChangesOptions, want ...Change) {
 	t.Helper()
 	got, err := s.Changes(t.Context(), o)
@@ -84,8 +84,8 @@ func wantChanges(t *testing.T, s *Store, o ChangesOptions, want ...Change) {
 	}
 }
 
-// What the janitor deletes has an author, too; what history no longer has is not told of, though the table may keep it for the
-// change after it.
+// The janitor's deletions have an author, too. Changes that left history are not returned, though the table may keep
+// them for the change after them.
 func TestAuthorOfExpiry(t *testing.T) {
 	h := newSQLiteHarness(t)
 	w := createMap(t, "a")
@@ -104,7 +104,7 @@ func TestAuthorOfExpiry(t *testing.T) {
 	wantChanges(t, h.store, ChangesOptions{Resource: "configmaps"}, deletion)
 }
 
-// An author that cannot be read is not passed over.
+// An author that cannot be parsed is an error.
 func TestAuthorThatIsNone(t *testing.T) {
 	if a, err := decodeAuthor(sql.NullString{String: "ann", Valid: true}); err == nil {
 		t.Errorf("%+v", a)

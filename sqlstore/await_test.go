@@ -54,7 +54,7 @@ func TestOpenWaits(t *testing.T) {
 	log.Close()
 }
 
-// What will not be different later is not waited for.
+// Open does not wait if an error cannot go away.
 func TestOpenDoesNotWaitForWhatStays(t *testing.T) {
 	c, err := cluster()
 	if err != nil {
@@ -69,7 +69,7 @@ func TestOpenDoesNotWaitForWhatStays(t *testing.T) {
 	}
 }
 
-// A connection that breaks while a store is opened, at any message of it, is waited for like a database that is not there.
+// Open waits when a connection breaks at any message, just as for a database that is not there.
 func TestOpenThroughBreaks(t *testing.T) {
 	c, err := cluster()
 	if err != nil {
@@ -120,7 +120,7 @@ func (c hasty) NewTimer(d time.Duration) clock.Timer {
 	return timer
 }
 
-// Awaiting ends with the reason, and with what cannot pass.
+// Await ends with the reason, and at once for an error that cannot pass.
 func TestAwaitEnds(t *testing.T) {
 	fake := hasty{clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
 	o := Options{Clock: fake, AwaitTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)}

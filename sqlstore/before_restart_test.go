@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A database that was restored begins a new history, of which the first update of each object has the object before.
+// A restored database begins a new history, in which the first update of each object has the object before.
 func TestObjectBeforeAfterRestore(t *testing.T) {
 	ctx := testContext(t)
 	h := newPostgresHarness(t)
@@ -62,7 +62,7 @@ func writeUntilKilled(path string) error {
 	return <-failed
 }
 
-// A server that is killed while it writes and prunes leaves what history needs.
+// A server that is killed while it writes and prunes leaves everything that history needs.
 func TestObjectBeforeAfterKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rowlock.db")
 	for round := range 5 {
@@ -85,7 +85,7 @@ func TestObjectBeforeAfterKill(t *testing.T) {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		_ = cmd.Wait() // it says that it was killed
+		_ = cmd.Wait() // it returns that the process was killed
 		s := mustOpen(t, Options{URL: "sqlite://" + path, HistoryAge: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 		checkLog(t, s)
 		if n, err := readHistory(s); err != nil || n == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/resources/storetest"
 )
 
-// numbered is an object that knows its own revision before and how often it was changed.
+// numbered writes an object that contains its previous revision and its number of changes.
 func numbered(name string, n int64, from int64) resources.Write {
 	w := resources.Write{Op: resources.Create, Key: configMap("default", name)}
 	w.Draft.Data = fmt.Appendf(nil, `{"metadata":{"name":%q,"resourceVersion":"0"},"n":%d,"before":%d,"text":%q}`, name, n, from,
@@ -26,7 +26,7 @@ func numbered(name string, n int64, from int64) resources.Write {
 	return w
 }
 
-// checkBefore checks that an event has the object before it that was there.
+// checkBefore checks that an event has the right object before it.
 func checkBefore(e *resources.Event) error {
 	if e.Op == resources.Create {
 		return nil
@@ -48,7 +48,7 @@ func checkBefore(e *resources.Event) error {
 	return nil
 }
 
-// checkLog checks that the table has what history needs, and nothing else, and that all of it is counted.
+// checkLog checks that the table changes has exactly the rows that history needs, and that all of them are counted.
 func checkLog(t *testing.T, s *Store) {
 	t.Helper()
 	for what, query := range map[string]string{
@@ -74,13 +74,13 @@ WHERE size <> octet_length(data) + coalesce(octet_length(prev_data), 0)`,
 	s.wantHistory(t, sum)
 }
 
-// updateOften makes, changes and deletes objects of its own, as often as it is asked to, and returns at the first error.
+// updateOften creates, changes and deletes objects of its own so many times, and returns at the first error.
 func updateOften(s *Store, worker string, times int) error {
 	objects := make([]*resources.Object, 4)
 	for i := range times {
 		at := i % len(objects)
 		if i%3 == 0 {
-			at = 0 // one is changed more often than the others
+			at = 0 // one object is changed more often than the others
 		}
 		name := fmt.Sprintf("%s-%d", worker, at)
 		w := numbered(name, 0, 0)
@@ -101,8 +101,8 @@ func updateOften(s *Store, worker string, times int) error {
 	return nil
 }
 
-// readHistory reads history from where it begins, from the tables, and returns how many updates it has seen before it was told
-// that it is too late, or there was nothing more.
+// readHistory reads history from its beginning, from the tables, and returns how many updates it has seen before it was
+// too late or at the end.
 func readHistory(s *Store) (updates int, err error) {
 	ctx := context.Background()
 	w, err := s.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: s.floor.Load()})
@@ -133,8 +133,8 @@ func ignoreExpired(err error) error {
 	return err
 }
 
-// Whoever reads history while it is written and pruned, by all servers, sees every object before as it was; history keeps
-// its bound, and what is kept for it is counted.
+// Reads of history, while all servers write and prune it, return the right object before each update; history keeps its
+// bound, and all rows that are kept for it are counted.
 func TestObjectBeforeWhilePruned(t *testing.T) {
 	const bound = 32 << 10
 	t.Run("SQLite", func(t *testing.T) {
@@ -164,7 +164,7 @@ func testObjectBeforeWhilePruned(t *testing.T, bound int64, servers ...*Store) {
 	var writing, reading sync.WaitGroup
 	done := make(chan struct{})
 	for i, s := range servers {
-		s.catchUps.max = 0 // nothing is remembered
+		s.catchUps.max = 0 // no page is kept
 		for n := range writers {
 			writing.Go(func() {
 				if err := updateOften(s, fmt.Sprintf("%d-%d", i, n), times); err != nil {
@@ -198,7 +198,7 @@ func testObjectBeforeWhilePruned(t *testing.T, bound int64, servers ...*Store) {
 	close(done)
 	reading.Wait()
 	for _, s := range servers {
-		if _, err := s.janitor.prune(); err != nil { // what is under way ends before this
+		if _, err := s.janitor.prune(); err != nil { // a running prune ends before this
 			t.Fatal(err)
 		}
 	}
@@ -212,7 +212,7 @@ func testObjectBeforeWhilePruned(t *testing.T, bound int64, servers ...*Store) {
 	}
 }
 
-// An update is stored with the object before it only where history begins after that.
+// An update is stored with the object before it only if history begins after that object.
 func TestObjectBeforeIsStoredOnce(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		h := newSQLiteHarness(t)
@@ -248,7 +248,7 @@ func testObjectBeforeIsStoredOnce(t *testing.T, s *Store, prune func()) {
 	checkLog(t, s)
 }
 
-// A database that an earlier release wrote, which stored the object before with every update, goes on to be read and pruned.
+// A database of an earlier release, which stored the object before with every update, can still be read and pruned.
 func TestObjectBeforeOfEarlierRelease(t *testing.T) {
 	h := newSQLiteHarness(t)
 	const earlier = `UPDATE changes SET prev_data = (SELECT b.data FROM changes b WHERE b.revision = changes.prev_revision),
@@ -280,8 +280,8 @@ size = size + (SELECT octet_length(b.data) FROM changes b WHERE b.revision = cha
 	}
 }
 
-// While servers of the version before may be there, which find the object before in the update itself, it is stored with every
-// update. What they have left below the floor does not stay after that.
+// While servers of schema version 1 may be running, which need the object before in the update itself, it is stored
+// with every update. Rows that they left below the floor are removed after that.
 func TestObjectBeforeBesideTheVersionBefore(t *testing.T) {
 	ctx := testContext(t)
 	h := newPostgresHarness(t)
@@ -314,7 +314,7 @@ func TestObjectBeforeBesideTheVersionBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pruneTen() // as the version before does it
+	pruneTen() // as schema version 1 does it
 	var below int
 	if err := old.conn.QueryRow(ctx, "SELECT count(*) FROM changes c, meta m WHERE c.revision <= m.floor").Scan(&below); err != nil || below != 0 {
 		t.Errorf("%d changes that the version before does not expect, %v", below, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// BenchmarkGather has writers that do something else for a while between their writes, as clients do: what the queue
-// waits for, or waits for in vain. docs/group-commit.md has what comes of it.
+// BenchmarkGather has writers that do other work between their writes, as clients do: the queue waits for them, or
+// waits in vain. docs/group-commit.md has its results.
 func BenchmarkGather(b *testing.B) {
 	for _, database := range []struct {
 		name string
@@ -22,7 +22,7 @@ func BenchmarkGather(b *testing.B) {
 					s := database.open(b)
 					d := draft(b, "default", "name")
 					measured(b, writers, func(i int64) error {
-						time.Sleep(pause) // what the client does
+						time.Sleep(pause) // the client's other work
 						_, err := s.Commit(context.Background(), resources.Write{Op: resources.Create,
 							Key: configMap("default", fmt.Sprintf("cm-%08d", i)), Draft: d})
 						return err

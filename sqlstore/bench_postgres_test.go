@@ -12,8 +12,8 @@ import (
 )
 
 // BenchmarkOpenSnapshot has a writer write for 12 seconds, in a database of 20,000 objects, while a transaction keeps a
-// snapshot open, as a dump does: how many writes in each of the first two seconds, and in each of the last two. It makes
-// objects, or changes so many of those there are, one after the other, whose dead rows stay.
+// snapshot open, as a dump does. It reports the writes in each of the first and the last two seconds. The writer
+// creates objects, or updates so many of the existing ones in turn, whose dead rows stay.
 func BenchmarkOpenSnapshot(b *testing.B) {
 	for _, objects := range []int{0, 5000, 100, 1} {
 		b.Run("updated="+strconv.Itoa(objects), func(b *testing.B) { benchmarkOpenSnapshot(b, objects) })
@@ -69,7 +69,7 @@ func benchmarkOpenSnapshot(b *testing.B, updated int) {
 	}
 }
 
-// BenchmarkPlanes has a writer in each of so many control planes, of a server each, on one cluster.
+// BenchmarkPlanes has one writer in each of so many control planes of one server each, on one cluster.
 func BenchmarkPlanes(b *testing.B) {
 	for _, planes := range []int{1, 16, 48} {
 		b.Run("planes="+strconv.Itoa(planes), func(b *testing.B) {

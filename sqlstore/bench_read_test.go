@@ -28,7 +28,7 @@ func fillWith(b *testing.B, s *Store, objects int, d resources.Draft) {
 	}
 }
 
-// BenchmarkOpen loads a store of so many objects.
+// BenchmarkOpen opens a store with so many objects.
 func BenchmarkOpen(b *testing.B) {
 	for _, objects := range []int{0, 10000} {
 		b.Run(fmt.Sprintf("objects=%d", objects), func(b *testing.B) {
@@ -77,7 +77,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		}
 	})
 	b.Run("past", func(b *testing.B) {
-		for i := range b.N { // another one each time, so that none was kept
+		for i := range b.N { // another one each time, so that it is not cached
 			take(b, resources.At{Match: resources.Exact, Revision: past - int64(i%1000)})
 		}
 	})

@@ -37,12 +37,12 @@ func openBenchWith(b *testing.B, options Options) *Store {
 	return s
 }
 
-// draft makes an object of about 2 KB.
+// draft returns an object of about 2 KB.
 func draft(b testing.TB, namespace, name string) resources.Draft {
 	return draftOf(b, namespace, name, 2048)
 }
 
-// draftOf makes an object of about so many bytes.
+// draftOf returns an object of about so many bytes.
 func draftOf(b testing.TB, namespace, name string, bytes int) resources.Draft {
 	data := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":%q,"resourceVersion":"0",`+
 		`"labels":{"app":"bench"}},"data":{"text":%q}}`, name, namespace, strings.Repeat("0123456789", (bytes-140)/10))
@@ -58,7 +58,7 @@ func configMap(namespace, name string) resources.Key {
 	return resources.Key{Resource: "configmaps", Namespace: namespace, Name: name}
 }
 
-// BenchmarkCreate has writers that each wait for their write before the next one.
+// BenchmarkCreate has writers that each wait for a write before the next one.
 func BenchmarkCreate(b *testing.B) {
 	for _, writers := range []int{1, 8, 16, 64, 256} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
@@ -73,8 +73,8 @@ func BenchmarkCreate(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdate has writers that each change an object of their own: also how much history grows with an update, and, on
-// SQLite, how many bytes are written to files for it.
+// BenchmarkUpdate has writers that each update an object of their own. It also reports how much history grows per
+// update and, on SQLite, how many bytes are written to files.
 func BenchmarkUpdate(b *testing.B) {
 	for name, open := range map[string]func(*testing.B) *Store{"SQLite": openBench, "Postgres": openPostgresBench} {
 		for _, writers := range []int{1, 16, 64} {
@@ -110,7 +110,7 @@ func benchmarkUpdate(b *testing.B, s *Store, writers int) {
 	}
 }
 
-// measured runs work between readings of the clock and of the processor time, which says more on a busy machine.
+// measured runs work and reports its time and its processor time, which says more on a busy machine.
 func measured(b *testing.B, workers int, work func(i int64) error) {
 	var before, after syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &before); err != nil {
@@ -143,7 +143,7 @@ func inParallel(b *testing.B, workers int, work func(i int64) error) {
 	wg.Wait()
 }
 
-// BenchmarkUpdateRecorded is BenchmarkUpdate with an object history: cpu-µs/op says what that costs beside the updates.
+// BenchmarkUpdateRecorded is BenchmarkUpdate with an object history: cpu-µs/op shows the additional cost.
 func BenchmarkUpdateRecorded(b *testing.B) {
 	for name, age := range map[string]time.Duration{"with": 7 * 24 * time.Hour, "without": 0} {
 		for _, writers := range []int{1, 16} {

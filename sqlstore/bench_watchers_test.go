@@ -11,10 +11,10 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// benchWatchers is watchers of one type, each in a goroutine, that note when an event came.
+// benchWatchers are watchers of one type, each in a goroutine, that record when an event came.
 type benchWatchers struct {
-	delays chan time.Duration // from the moment the commit was begun, one per watcher and event
-	begun  time.Time          // of the commit whose event is under way
+	delays chan time.Duration // since the commit was begun; one value per watcher and event
+	begun  time.Time          // of the present commit
 	all    sync.WaitGroup
 }
 
@@ -47,8 +47,8 @@ func newWatchers(b *testing.B, ctx context.Context, s *Store, watchers int) *ben
 	return c
 }
 
-// BenchmarkCommitBesideWatchers commits one change at a time beside watchers of the type: how long the writer waits, and
-// how long after the commit was begun its event is with the watcher in the middle and with the last one.
+// BenchmarkCommitBesideWatchers commits one change at a time while the type has watchers. It reports how long the
+// writer waits, and when, after the commit was begun, the median watcher and the last one get its event.
 func BenchmarkCommitBesideWatchers(b *testing.B) {
 	for _, watchers := range []int{0, 1000, 10000} {
 		b.Run(fmt.Sprintf("watchers=%d", watchers), func(b *testing.B) {
@@ -87,7 +87,7 @@ func BenchmarkCommitBesideWatchers(b *testing.B) {
 	}
 }
 
-// BenchmarkIdleWatch opens watches that wait, and says how many bytes of memory one takes.
+// BenchmarkIdleWatch opens watches that wait, and reports how many bytes of memory one takes.
 func BenchmarkIdleWatch(b *testing.B) {
 	const watches = 10000
 	s := openBench(b)

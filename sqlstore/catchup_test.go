@@ -17,7 +17,7 @@ import (
 // fakeHistory has a change at every revision.
 type fakeHistory struct {
 	reads, under, most atomic.Int64
-	// gate, when set, is what each read waits for.
+	// gate, if set, blocks each read.
 	gate    chan struct{}
 	started chan historyQuery
 	floor   atomic.Int64
@@ -58,7 +58,7 @@ func podsAfter(after int64) historyQuery {
 	return historyQuery{resource: "pods", after: after, upTo: 100_000, limit: 100}
 }
 
-// wantFrom checks that an answer has what comes after a revision, without a gap.
+// wantFrom checks that an answer has the changes after a revision, without a gap.
 func wantFrom(t *testing.T, after int64, a historyAnswer, err error) {
 	t.Helper()
 	if err != nil || len(a.events) == 0 {
@@ -76,7 +76,7 @@ func wantFrom(t *testing.T, after int64, a historyAnswer, err error) {
 	}
 }
 
-// Who needs the same page, or one near it, waits for one read, and who comes later for none.
+// Watches that need the same page, or a nearby one, share a read, and later ones need none.
 func TestCatchUpIsShared(t *testing.T) {
 	h := &fakeHistory{gate: make(chan struct{}), started: make(chan historyQuery, 10)}
 	u := newFakeCatchUps(t, h)
@@ -101,7 +101,7 @@ func TestCatchUpIsShared(t *testing.T) {
 	}
 	ask(1000 + historyPage)
 	narrow := podsAfter(1000)
-	narrow.namespace = "ns" // is not the same as all namespaces
+	narrow.namespace = "ns" // differs from all namespaces
 	if _, err := u.history(context.Background(), narrow); err != nil {
 		t.Error(err)
 	}
@@ -110,7 +110,7 @@ func TestCatchUpIsShared(t *testing.T) {
 	}
 }
 
-// awaitWaiters returns when so many wait for a read.
+// awaitWaiters returns when so many callers wait for a read.
 func (u *catchUps) awaitWaiters(t *testing.T, want int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -131,7 +131,7 @@ func (u *catchUps) awaitWaiters(t *testing.T, want int) {
 	}
 }
 
-// Many readers at different positions of history take no more connections and no more memory than they are to.
+// Many readers at different positions of history take no more connections and memory than the bounds.
 func TestCatchUpIsBounded(t *testing.T) {
 	h := &fakeHistory{}
 	u := newFakeCatchUps(t, h)
@@ -159,7 +159,7 @@ func TestCatchUpIsBounded(t *testing.T) {
 	}
 }
 
-// A read goes on as long as somebody waits for it, whoever began it.
+// A read goes on while any watch waits for it, even if the watch that began it has left.
 func TestCatchUpOutlivesWhoBegan(t *testing.T) {
 	h := &fakeHistory{gate: make(chan struct{}), started: make(chan historyQuery, 10)}
 	u := newFakeCatchUps(t, h)
@@ -193,7 +193,7 @@ func TestCatchUpOutlivesWhoBegan(t *testing.T) {
 	u.work.Wait() // the read has ended, though its gate is closed
 }
 
-// What is wrong with a page that begins earlier is not told to who needs a later one.
+// The error of a page that begins earlier is not returned to a watch that needs a later one.
 func TestCatchUpErrorsAreOnesOwn(t *testing.T) {
 	h := &fakeHistory{gate: make(chan struct{}), started: make(chan historyQuery, 10)}
 	u := newFakeCatchUps(t, h)
@@ -214,7 +214,7 @@ func TestCatchUpErrorsAreOnesOwn(t *testing.T) {
 	readers.Wait()
 }
 
-// What was read before everything was forgotten is not kept.
+// A page that was read before clear is not kept.
 func TestCatchUpClear(t *testing.T) {
 	h := &fakeHistory{gate: make(chan struct{}), started: make(chan historyQuery, 10)}
 	u := newFakeCatchUps(t, h)
@@ -241,7 +241,7 @@ func TestCatchUpClear(t *testing.T) {
 	}
 }
 
-// Many watches that fall off the log in memory read the database about as often as one of them would.
+// Many watches that fall behind the log in memory read the database about as often as one of them would.
 func TestManyWatchesCatchUpTogether(t *testing.T) {
 	s := newSQLiteHarness(t).store
 	start := s.revisions.current.Load()
@@ -291,7 +291,7 @@ func TestManyWatchesCatchUpTogether(t *testing.T) {
 	}
 }
 
-// The log in memory has tens of thousands of changes of usual size: what counts is what is kept for its sake.
+// The log in memory holds tens of thousands of changes of usual size: only the bytes that it alone keeps count.
 func TestLogHoldsTensOfThousands(t *testing.T) {
 	data := make([]byte, 3500)
 	for _, c := range []struct {
@@ -316,7 +316,7 @@ func TestLogHoldsTensOfThousands(t *testing.T) {
 	}
 }
 
-// What history has pruned is not kept in memory either.
+// Changes that were pruned from history are not kept in memory either.
 func TestLogGoesWithHistory(t *testing.T) {
 	h := newSQLiteHarness(t)
 	mustCommit(t, h.store, createMap(t, "a"), createMap(t, "b"))
@@ -329,7 +329,7 @@ func TestLogGoesWithHistory(t *testing.T) {
 	}
 }
 
-// logged is how many changes of a type the log in memory has.
+// logged returns how many changes of a type the log in memory has.
 func (s *Store) logged(resource string) int {
 	c := s.collection(resource)
 	c.mu.Lock()

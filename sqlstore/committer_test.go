@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// brokenDriver is a database that takes no commits.
+// brokenDriver is a database whose commits fail.
 type brokenDriver struct {
 	driver
 	err error
@@ -21,7 +21,7 @@ func (d brokenDriver) begin(after int64) (transaction, *page, error) {
 	return brokenTransaction{tx, d.err}, page, err
 }
 
-// touch fails where the outcome of a commit is not to be found out.
+// touch fails if the outcome of a commit is to stay unknown.
 func (d brokenDriver) touch() error {
 	if errors.Is(d.err, resources.ErrUnknownOutcome) {
 		return resources.ErrUnavailable
@@ -39,7 +39,7 @@ func (t brokenTransaction) commit(*batch) error {
 	return t.err
 }
 
-// When a batch fails, nobody is told of what it would have written: who was refused for it may repeat.
+// When a batch fails, no answer reports its changes: a request that was refused because of them may be repeated.
 func TestRefusedByWhatWasNotWritten(t *testing.T) {
 	for failure, unknown := range map[error]int{resources.ErrUnavailable: 0, resources.ErrUnknownOutcome: 1} {
 		s, err := Open(t.Context(), Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "x.db"), Synchronous: "off"})
@@ -105,8 +105,8 @@ func inOneBatch(t *testing.T, s *Store, writes ...resources.Write) []error {
 	return commitInOneBatch(t, s, nil, commits...)
 }
 
-// commitInOneBatch is inOneBatch for commits of several writes. before, which may be nil, runs on the goroutine of the committer
-// right before the batch.
+// commitInOneBatch is inOneBatch for commits of several writes. before, which may be nil, runs on the committer's
+// goroutine right before the batch.
 func commitInOneBatch(t *testing.T, s *Store, before func(), commits ...[]resources.Write) []error {
 	t.Helper()
 	gathers, all := make(chan struct{}), make(chan struct{})
@@ -134,7 +134,7 @@ func commitInOneBatch(t *testing.T, s *Store, before func(), commits ...[]resour
 	return errs
 }
 
-// withARule are stores, by their database, that let nobody be called forbidden.
+// withARule returns stores, by database, with a constraint: no object may have the name forbidden.
 func withARule() map[string]func(t *testing.T) *Store {
 	return map[string]func(t *testing.T) *Store{
 		"SQLite": func(t *testing.T) *Store {
@@ -153,8 +153,8 @@ func withARule() map[string]func(t *testing.T) *Store {
 	}
 }
 
-// When the database refuses what is in one request, that one fails, as one that is not to be repeated, and the others of
-// the batch do not.
+// When the database refuses the data of one request, that request fails, as one that must not be repeated, and the
+// others of the batch do not.
 func TestOnlyTheGuiltyFails(t *testing.T) {
 	for name, open := range withARule() {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestOnlyTheGuiltyFails(t *testing.T) {
 	}
 }
 
-// A counter that is not where a batch begins is found out before the batch does harm.
+// A counter that differs from the batch's beginning is detected before the batch does harm.
 func TestForeignCounter(t *testing.T) {
 	h := newPostgresHarness(t)
 	s := h.store

@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// An idle connection keeps nothing of the request that read by it.
+// An idle connection keeps no value of the request that used it.
 func TestReadsKeepNothingOfTheirContext(t *testing.T) {
 	stores := map[string]*Store{"SQLite": newSQLiteHarness(t).store, "Postgres": newPostgresHarness(t).store}
 	for name, s := range stores {
@@ -30,7 +30,7 @@ func TestReadsKeepNothingOfTheirContext(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if s.peers != nil { // as a read does that finds the cache behind
+				if s.peers != nil { // as a read does when the cache is behind
 					if err := s.peers.catchUp(ctx, s.peers.db, 0); err != nil {
 						t.Fatal(err)
 					}

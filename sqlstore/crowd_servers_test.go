@@ -13,8 +13,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Many watchers on two servers, while both write: each gets every event that it wants, once and in order, and is never
-// told to have passed a revision before its events.
+// With many watchers on two servers while both write, each watcher gets every event that it wants, once and in order,
+// and its position never passes a revision before its events.
 func TestManyWatchersOnTwoServers(t *testing.T) {
 	ctx := testContext(t)
 	h := newPostgresHarness(t)
@@ -57,8 +57,8 @@ func TestManyWatchersOnTwoServers(t *testing.T) {
 	}
 }
 
-// follow reads a watch up to a revision, and returns those of its events. What the watch is said to have passed is what a
-// bookmark would carry.
+// follow reads a watch up to a revision, and returns the revisions of its events. The positions that Next returns are
+// those of bookmarks.
 func follow(ctx context.Context, t *testing.T, w resources.Watch, until int64) (revisions []int64) {
 	passed := int64(0)
 	for passed < until {
@@ -87,8 +87,8 @@ func follow(ctx context.Context, t *testing.T, w resources.Watch, until int64) (
 	return revisions
 }
 
-// BenchmarkEventOnAnotherServer is how long after a commit on one server its event can be read on another, at 500 writes
-// a second.
+// BenchmarkEventOnAnotherServer measures how long after a commit on one server its event can be read on another, at 500
+// writes a second.
 func BenchmarkEventOnAnotherServer(b *testing.B) {
 	c, err := cluster()
 	if err != nil {

@@ -11,22 +11,22 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// dayNodes nodes of a small cluster write for dayHours: each renews its lease in every step of dayStep, and does the rest in some. Bytes are those of
-// objects as a server stores them.
+// The writes of a small cluster in dayHours: each of dayNodes nodes renews its lease in every step of dayStep, and does
+// its other work in some of them. Sizes are those of objects as a server stores them.
 const (
 	dayNodes, dayHours, dayStep = 20, 1, 10 * time.Second
 
 	dayLease, dayNode, dayPod, dayEvent = 500, 5000, 4800, 900
 
-	dayEventTTL = 30 * time.Minute // half of what it is, so that the hour sees events go
+	dayEventTTL = 30 * time.Minute // half the real one, so that events expire within the hour
 )
 
-// dayCluster is what writes, and what it has written last.
+// dayCluster has the objects that were written last.
 type dayCluster struct {
 	store *Store
 	mu    sync.Mutex
 	last  map[resources.Key]*resources.Object
-	bytes int64 // of all objects that were written
+	bytes int64 // of all written objects
 }
 
 // put creates or updates an object of a size.
@@ -52,12 +52,12 @@ func (c *dayCluster) commit(t *testing.T, w resources.Write) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.bytes += int64(len(w.Draft.Data))
-	if c.last[w.Key] = o[0]; w.Op == resources.Delete || w.TTL > 0 { // which nobody updates
+	if c.last[w.Key] = o[0]; w.Op == resources.Delete || w.TTL > 0 { // it is not updated any more
 		delete(c.last, w.Key)
 	}
 }
 
-// step is what a node does in a step.
+// step does the work of a node in a step.
 func (c *dayCluster) step(t *testing.T, node, step int) {
 	at := func(every int) bool { return (step+node)%every == 0 }
 	c.put(t, "leases.coordination.k8s.io", fmt.Sprint("node-", node), dayLease, step, 0)
@@ -81,8 +81,8 @@ func (c *dayCluster) step(t *testing.T, node, step int) {
 	}
 }
 
-// What a cluster writes for an hour leaves files that its objects and history explain, while watches and a transaction that reads are open. bench day is the same
-// through a server, for a day.
+// After an hour of a cluster's writes, the size of the files is explained by its objects and history, while watches and
+// a reading transaction are open. bench day does the same through a server, for a day.
 func TestDay(t *testing.T) {
 	h := newSQLiteHarness(t)
 	h.close(t)
@@ -101,7 +101,7 @@ func TestDay(t *testing.T) {
 	if database > most {
 		t.Errorf("the database has %d bytes; live objects and history explain %d", database, most)
 	}
-	if mostLog > 32<<20 { // however little is live: 16 MiB stay, see sqliteName, and a reader kept it from being begun anew for a while
+	if mostLog > 32<<20 { // however little is live: 16 MiB stay, see sqliteName, and a reader delayed the restart of the log for a while
 		t.Errorf("the write-ahead log had %d bytes", mostLog)
 	}
 	if events, most := h.sum(t, "SELECT count(*) FROM objects WHERE resource = 'events'"), int64(dayNodes*(dayEventTTL/dayStep/12+2)); events > most {
@@ -111,14 +111,14 @@ func TestDay(t *testing.T) {
 		database, log, mostLog, float64(processIO().WriteBytes-written)/float64(c.bytes))
 }
 
-// dayWork lets the time go by, and returns how long the write-ahead log was at most.
+// dayWork lets the time pass, and returns the maximum size of the write-ahead log.
 func (h *sqliteHarness) dayWork(t *testing.T, c *dayCluster) (mostLog int64) {
 	const workers, held = 16, 20
 	var reader *Source
 	defer func() { _ = reader.Close() }()
 	for step := range int(dayHours * time.Hour / dayStep) {
 		switch step % held {
-		case held - 1: // SQLite begins its log anew where nobody reads, at one moment
+		case held - 1: // SQLite restarts its log only at a moment without readers
 			if err := reader.Close(); err != nil {
 				t.Error(err)
 			}
@@ -147,7 +147,7 @@ func (h *sqliteHarness) dayWork(t *testing.T, c *dayCluster) (mostLog int64) {
 	return mostLog
 }
 
-// sum is what a query returns that has one number.
+// sum returns the single number of a query's result.
 func (h *sqliteHarness) sum(t *testing.T, query string) (n int64) {
 	t.Helper()
 	if err := h.store.db.reads.QueryRow(query).Scan(&n); err != nil {

@@ -18,13 +18,14 @@ func updateMap(t testing.TB, o *resources.Object) resources.Write {
 	return w
 }
 
-// onBothDatabases runs a test with a store in each.
+// onBothDatabases runs a test with a store on each database.
 func onBothDatabases(t *testing.T, test func(t *testing.T, s *Store)) {
 	t.Run("SQLite", func(t *testing.T) { test(t, newSQLiteHarness(t).store) })
 	t.Run("Postgres", func(t *testing.T) { test(t, newPostgresHarness(t).store) })
 }
 
-// wantUnexpected checks that a commit failed since an object is not at the revision expected but at another; 0: it is gone.
+// wantUnexpected checks that a commit failed because an object is not at the expected revision but at another one; 0:
+// it is gone.
 func wantUnexpected(t *testing.T, what string, o *resources.Object, revision int64, err error) {
 	t.Helper()
 	var unexpected *resources.ExpectationError
@@ -41,11 +42,11 @@ func wantUnexpected(t *testing.T, what string, o *resources.Object, revision int
 	}
 }
 
-// What is expected is looked for after what the commits before it in the same batch wrote, and takes nothing of a batch.
+// An Expect is checked against the earlier commits of the same batch, and does not affect the batch.
 func TestExpectInOneBatch(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *Store) {
 		rule := mustCommit(t, s, createMap(t, "rule"))[0]
-		now := rule.Revision + 2 // once the second commit has changed it
+		now := rule.Revision + 2 // after the second commit has changed it
 		gone := now + 2
 		errs := commitInOneBatch(t, s, nil,
 			[]resources.Write{expectation(rule, 0), createMap(t, "a")},
@@ -56,7 +57,7 @@ func TestExpectInOneBatch(t *testing.T) {
 			[]resources.Write{createMap(t, "d"), expectation(rule, 2)},
 			[]resources.Write{createMap(t, "rule")},
 			[]resources.Write{createMap(t, "e"), expectation(rule, gone+1-rule.Revision)},
-			[]resources.Write{createMap(t, "b")}, // of which the third left nothing
+			[]resources.Write{createMap(t, "b")}, // the third commit left nothing
 		)
 		for _, i := range []int{0, 1, 3, 4, 6, 7, 8} {
 			if errs[i] != nil {
@@ -101,7 +102,7 @@ func TestExpectIsNotInHistory(t *testing.T) {
 	})
 }
 
-// When a batch fails, nobody is told that what it would have written was not as expected, nor that it was.
+// When a batch fails, no answer says whether its changes would have been as expected.
 func TestExpectOfWhatWasNotWritten(t *testing.T) {
 	for _, failure := range []error{resources.ErrUnavailable, resources.ErrUnknownOutcome} {
 		t.Run(failure.Error(), func(t *testing.T) {
@@ -138,7 +139,7 @@ func TestExpectOfWhatWasNotWritten(t *testing.T) {
 	}
 }
 
-// When the database refuses a batch, what is expected is looked for again with each commit alone.
+// When the database refuses a batch, Expects are checked again with each commit alone.
 func TestExpectAfterARefusedBatch(t *testing.T) {
 	for name, open := range withARule() {
 		t.Run(name, func(t *testing.T) {
@@ -161,12 +162,12 @@ func TestExpectAfterARefusedBatch(t *testing.T) {
 	}
 }
 
-// A server that has not heard of what another wrote finds it in the log before it looks for what is expected.
+// A server that has not heard of another server's write finds it in the log before it checks an Expect.
 func TestExpectOfWhatAnotherServerWrote(t *testing.T) {
 	h := newPostgresHarness(t)
 	rule := mustCommit(t, h.store, createMap(t, "rule"))[0]
 	behind := h.openPeer(t)
-	behind.peers.stop() // it hears of nothing
+	behind.peers.stop() // it gets no notifications
 	now := mustCommit(t, h.store, updateMap(t, rule))[0]
 	errs := commitInOneBatch(t, behind, nil,
 		[]resources.Write{createMap(t, "a"), expectation(rule, 0)},

@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
-// settled returns a snapshot once the cache has been loaded again, if it has to be.
+// settled returns a snapshot after the cache has been loaded again, if needed.
 func settled(ctx context.Context, t *testing.T, s *Store) resources.Snapshot {
 	t.Helper()
 	for {
@@ -33,8 +33,8 @@ func wantExpired(ctx context.Context, t *testing.T, s *Store, after int64) {
 	}
 }
 
-// After a failover to a replica that lost the last commits, no revision is given twice, even if those who saw the lost
-// ones are not there to tell, and others write first.
+// After a failover to a replica that lost the last commits, no revision is assigned twice, even if the servers that saw
+// the lost ones are gone, and others write first.
 func TestFailover(t *testing.T) {
 	ctx := testContext(t)
 	h, primary := newBreakable(t)
@@ -66,7 +66,7 @@ func TestFailover(t *testing.T) {
 	if err := replica.Promote(); err != nil {
 		t.Fatal(err)
 	}
-	fresh := h.openPeer(t) // has not seen what was lost
+	fresh := h.openPeer(t) // has not seen the lost commits
 	next := mustCommit(t, fresh, createMap(t, "next"))[0]
 	if next.Revision <= lost.Revision {
 		t.Errorf("revision %d was given after %d", next.Revision, lost.Revision)
@@ -84,7 +84,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// A dump that is restored is not a continuation of what it was made of, even for servers that were not there.
+// A restored dump does not continue the database that it was made of, even for servers that were not running then.
 func TestRestoredDump(t *testing.T) {
 	ctx := testContext(t)
 	h, c := newBreakable(t)
@@ -112,7 +112,8 @@ func TestRestoredDump(t *testing.T) {
 	}
 }
 
-// The same dump restored twice gives no resourceVersion twice, although nobody remembers the first time.
+// If the same dump is restored twice, no resourceVersion is assigned twice, although no server remembers the first
+// time.
 func TestDumpRestoredTwice(t *testing.T) {
 	h, c := newBreakable(t)
 	mustCommit(t, h.store, createMap(t, "kept"))
@@ -138,7 +139,7 @@ func TestDumpRestoredTwice(t *testing.T) {
 	}
 }
 
-// A jump leads beyond what a server remembers, and to different places, where the clock is behind as well.
+// If the clock is behind, a jump still leads beyond the revisions that a server remembers, and to different places.
 func TestJumpBeyondTheClock(t *testing.T) {
 	h := newPostgresHarness(t)
 	const remembered = 1 << 60
@@ -158,8 +159,8 @@ func TestJumpBeyondTheClock(t *testing.T) {
 	}
 }
 
-// The least privileges suffice: a role that owns its schema and nothing else, after an administrator made it, or that
-// may create schemas in the database.
+// The least privileges suffice: those of a role that owns only its schema, which an administrator created, or that may
+// create schemas in the database.
 func TestLeastPrivileges(t *testing.T) {
 	ctx := testContext(t)
 	h, c := newBreakable(t)
@@ -198,7 +199,7 @@ func TestLeastPrivileges(t *testing.T) {
 	}
 }
 
-// A name that Postgres would cut is refused; no error tells a password.
+// A name that Postgres would cut is refused, and no error contains a password.
 func TestPostgresOptions(t *testing.T) {
 	for name, o := range map[string]Options{
 		"long schema": {URL: "postgres://user:secret@127.0.0.1:1/db", Schema: strings.Repeat("s", 64)},

@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// contents are the objects of a snapshot by path.
+// contents returns the objects of a snapshot by path.
 func contents(s resources.Snapshot) map[string]string {
 	all := map[string]string{}
 	s.Ascend("", "", func(o *resources.Object) bool {
@@ -39,7 +39,7 @@ func createMaps(t *testing.T, n int) []resources.Write {
 	return writes
 }
 
-// Moving objects together changes nothing that can be read, now or at an older revision, and is done once.
+// Defragmenting does not change what reads return, now or at an older revision, and is done once.
 func TestDefragmentKeepsEverything(t *testing.T) {
 	s := newSQLiteHarness(t).store
 	first := mustCommit(t, s, createMaps(t, 2*defragmentStep+7)...)[0]
@@ -58,7 +58,7 @@ func TestDefragmentKeepsEverything(t *testing.T) {
 	if diff := cmp.Diff(before, contents(mustSnapshot(t, s, resources.At{}))); diff != "" {
 		t.Error(diff)
 	}
-	s.pastCache.clear() // so that it is made anew
+	s.pastCache.clear() // so that it is computed again
 	if diff := cmp.Diff(past, contents(mustSnapshot(t, s, resources.At{Match: resources.Exact, Revision: old}))); diff != "" {
 		t.Error(diff)
 	}
@@ -78,7 +78,7 @@ func TestDefragmentEndsWhenTold(t *testing.T) {
 	if steps != 1 {
 		t.Errorf("%d steps", steps)
 	}
-	// It goes on where it ended.
+	// It goes on where it stopped.
 	var moved []int
 	s.DefragmentHeap(true, func(bytes int) bool {
 		moved = append(moved, bytes)
@@ -89,7 +89,7 @@ func TestDefragmentEndsWhenTold(t *testing.T) {
 	}
 }
 
-// Writers go on while objects are moved, and none of their writes is undone by it.
+// Writers go on while objects are moved, and none of their writes is undone.
 func TestDefragmentBesideWriters(t *testing.T) {
 	const writers, each = 4, 20
 	s := newSQLiteHarness(t).store
@@ -126,7 +126,7 @@ func TestDefragmentBesideWriters(t *testing.T) {
 	}
 }
 
-// A watch that has not read what the logs had in memory when they were forgotten reads it from the database.
+// A watch reads from the database the changes that were dropped from the logs in memory.
 func TestDefragmentForgetsNoEvent(t *testing.T) {
 	h := newSQLiteHarness(t)
 	h.close(t)
@@ -169,7 +169,7 @@ func TestDefragmentForgetsNoEvent(t *testing.T) {
 	}
 }
 
-// While watches are open the logs stay, with the objects in them; those move when the logs go.
+// While watches are open the logs stay, with their objects; those move after the logs are dropped.
 func TestDefragmentKeepsTheLogForWatches(t *testing.T) {
 	h := newSQLiteHarness(t)
 	h.close(t)

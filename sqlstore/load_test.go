@@ -14,8 +14,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// many commits objects of several types and scopes, in an order that is not that of their paths, with sets of labels and
-// fields that some share, that are empty, and that need escapes.
+// many commits objects of several types and scopes, in an order that is not that of their paths, with sets of labels
+// and fields that are partly shared, empty, or need escapes.
 func many(t *testing.T, s *Store, n int) {
 	t.Helper()
 	var writes []resources.Write
@@ -40,7 +40,7 @@ func many(t *testing.T, s *Store, n int) {
 		}
 	}
 	mustCommit(t, s, writes...)
-	for i, o := range pathsOf(s) { // holes, and rows that moved
+	for i, o := range pathsOf(s) { // leaves holes, and rows that moved
 		if i%3 != 0 {
 			continue
 		}
@@ -68,7 +68,8 @@ func describeAll(s *Store) []string {
 	return all
 }
 
-// What is loaded in many parts, by several at once, is what was written, in order; and every tree has it under its path.
+// checkLoadInParts checks that loading in many parts, by several readers, yields the written objects in order, in every
+// tree under their paths.
 func checkLoadInParts(t *testing.T, s *Store, objects int) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
@@ -107,7 +108,7 @@ func TestLoadInPartsSQLite(t *testing.T) { checkLoadInParts(t, newSQLiteHarness(
 
 func TestLoadInPartsPostgres(t *testing.T) { checkLoadInParts(t, newPostgresHarness(t).store, 2000) }
 
-// Through a pooler one reads all parts. Each is a statement that goes a long way: there are fewer objects.
+// Through a pooler, one reader reads all parts. Each part is a statement with a long way: so there are fewer objects.
 func TestLoadInPartsThroughPooler(t *testing.T) {
 	h := newPostgresHarnessAt(t, pooler(t).URL())
 	checkLoadInParts(t, h.store, 200)
@@ -120,7 +121,8 @@ func TestLoadInPartsThroughPooler(t *testing.T) {
 	}
 }
 
-// The transactions that read the parts see one state, whatever is written while they begin and before they read.
+// checkViews checks that the transactions which read the parts see one state, even if there are writes while they begin
+// and before they read.
 func checkViews(t *testing.T, s *Store) {
 	t.Helper()
 	ctx, begun := context.Background(), 0
@@ -155,7 +157,7 @@ func TestViewsSQLite(t *testing.T) { checkViews(t, newSQLiteHarness(t).store) }
 
 func TestViewsPostgres(t *testing.T) { checkViews(t, newPostgresHarness(t).store) }
 
-// The parts of a table have no holes, do not overlap, and have no end.
+// The parts of a table have no gaps, do not overlap, and are unbounded at the ends.
 func TestParts(t *testing.T) {
 	p := partition{unit: 10}
 	for _, size := range []int64{0, 1, 9, 10, 11, 640, 641, 1e9} {
@@ -171,7 +173,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// A set that objects share does not keep the data of the first of them in memory, nor do the sets without end.
+// A shared set does not keep the data of the first object in memory, and the number of sets is bounded.
 func TestSharedSetsAreBounded(t *testing.T) {
 	l := loader{}
 	for i := range 3 * textSetsMax {
@@ -186,7 +188,7 @@ func TestSharedSetsAreBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkLoad reads objects of so many bytes, as a start does, and says how many bytes of memory one takes.
+// BenchmarkLoad reads objects of so many bytes, as at a start, and reports how many bytes of memory one takes.
 func BenchmarkLoad(b *testing.B) {
 	for name, open := range map[string]func(*testing.B) *Store{"SQLite": openBench, "Postgres": openPostgresBench} {
 		for _, bytes := range []int{1024, 2048} {

@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// Who has opened the file of a lock before it was removed is not let in by it.
+// A process that has opened a lock's file before it was removed does not get the lock through it.
 func TestLockThatIsRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rowlock.db")
 	first, err := lockFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, err := os.Open(path + ".lock") // by a process that was about to lock it
+	gone, err := os.Open(path + ".lock") // as a process does that is about to lock it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestLockThatIsRemoved(t *testing.T) {
 	}
 }
 
-// One at a time has the lock, however many try, while its file is removed again and again.
+// Only one process at a time has the lock, however many try, while its file is removed again and again.
 func TestLockIsOfOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rowlock.db")
 	var owners, locked atomic.Int64
@@ -76,7 +76,7 @@ func TestLockIsOfOne(t *testing.T) {
 	}
 }
 
-// Where the file that was locked is never the one that is there, or nobody can say, that is an error.
+// It is an error if the locked file is never the one in place, or if that cannot be determined.
 func TestLockThatIsNeverInPlace(t *testing.T) {
 	dir := t.TempDir()
 	rounds := 0
@@ -99,7 +99,7 @@ func TestLockThatIsNeverInPlace(t *testing.T) {
 	}
 }
 
-// A link to where there is no file yet leads to where SQLite makes it: there its lock and its log are.
+// A link to a file that does not exist yet leads to where SQLite creates it: there are its lock and its log.
 func TestPathOfLinkToNothing(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

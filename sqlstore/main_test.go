@@ -20,7 +20,7 @@ var cluster = sync.OnceValues(func() (*pgtest.Cluster, error) {
 
 var clusterUsed atomic.Bool
 
-// Every goroutine has an owner and stops.
+// TestMain checks that every goroutine has ended.
 func TestMain(m *testing.M) {
 	for variable, serve := range map[string]func(string) error{writerVariable: writeUntilTold, killedVariable: writeUntilKilled,
 		rewriterVariable: rewriteUntilKilled, recorderVariable: recordUntilKilled, boundedVariable: askTooMuch} {

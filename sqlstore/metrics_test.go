@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// The store says how it is, by names that follow Prometheus' rules, and takes its metrics along when it closes.
+// The store exports metrics, whose names follow Prometheus' rules, and unregisters them when it closes.
 func TestMetrics(t *testing.T) {
 	h := newSQLiteHarness(t)
 	h.close(t)
@@ -76,7 +76,7 @@ func TestMetrics(t *testing.T) {
 	if err := h.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if age := h.store.historyAge(); !math.IsNaN(age) { // 0 would be a history that is short, upon which there is an alert
+	if age := h.store.historyAge(); !math.IsNaN(age) { // 0 would be a short history, for which there is an alert
 		t.Errorf("of a database that does not answer history is %v old", age)
 	}
 	if families, err := registry.Gather(); err != nil || len(families) > 0 {

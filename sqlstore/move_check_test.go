@@ -15,7 +15,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// A plan says what would be copied, what was copied already, and why it cannot be, and leaves the target as it was.
+// A plan says what would be copied, what was copied already, and why it cannot be copied, and leaves the target
+// unchanged.
 func TestCheckMove(t *testing.T) {
 	for _, m := range movers {
 		t.Run(m.name, func(t *testing.T) {
@@ -44,7 +45,7 @@ func TestCheckMove(t *testing.T) {
 				t.Fatal(err)
 			}
 			check(true)
-			err = move.Copy(t.Context(), func(MoveProgress) {}) // it has the target still
+			err = move.Copy(t.Context(), func(MoveProgress) {}) // the move still has the target
 			if err := errors.Join(err, move.Close()); err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +60,7 @@ func TestCheckMove(t *testing.T) {
 	}
 }
 
-// leftAt says what there is of a target: the files beside it and what they have, or the tables.
+// leftAt returns the state of a target: the files beside it with their contents, or the tables.
 func leftAt(t *testing.T, o Options) string {
 	t.Helper()
 	if !isPostgres(o.URL) {

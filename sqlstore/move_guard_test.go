@@ -26,8 +26,8 @@ func ask(t *testing.T, o Options, statement string) [][]string {
 	return rows
 }
 
-// A role that does not own the tables of the source moves nothing, and what is made there by one that is a member of their owner's is the owner's: any server
-// can read it.
+// A role that does not own the source's tables moves nothing. Objects that a member of the owner's role creates there
+// belong to the owner, so any server can read them.
 func TestMoveByAnotherRole(t *testing.T) {
 	t.Parallel()
 	admin := postgresOptions(t)
@@ -79,7 +79,7 @@ func TestMoveByAnotherRole(t *testing.T) {
 	}
 }
 
-// That the target is not empty does not mean that the store has moved there, even if it was to.
+// A target that is not empty does not prove that the store has moved there, even if that was begun.
 func TestMoveAfterTheTargetWasReplaced(t *testing.T) {
 	for _, m := range movers[:2] {
 		t.Run(m.name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestMoveAfterTheTargetWasReplaced(t *testing.T) {
 	}
 }
 
-// A target that cannot be finished is found before the source is marked: it goes on.
+// A target that cannot be finished is detected before the source is marked: the source stays a store.
 func TestMoveToWhatWasTaken(t *testing.T) {
 	for _, m := range movers[:2] {
 		t.Run(m.name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestMoveToWhatWasTaken(t *testing.T) {
 	}
 }
 
-// A source that has moved says so, and is whole; one that is being filled is none.
+// A source that has moved says so, and is complete; a database that is being filled is not a source.
 func TestSourceThatHasMoved(t *testing.T) {
 	for _, m := range movers {
 		t.Run(m.name, func(t *testing.T) {
@@ -200,7 +200,8 @@ func TestSourceThatHasMoved(t *testing.T) {
 	}
 }
 
-// A server of a release that knows of no moves takes the refusal of a SQLite file for one of the database, and not of what is written.
+// A server of a release without moves takes the refusal of a SQLite file for an error of the database, and not of the
+// request.
 func TestMovedFileIsUnavailable(t *testing.T) {
 	t.Parallel()
 	from, to := sqliteOptions(t), sqliteOptions(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// A server whose store was moved away says so once, however often clients try again, and whatever it then cannot look after.
+// A server whose store has moved logs that once, however often clients try again, and whichever upkeep then fails.
 func TestMovedIsSaidOnce(t *testing.T) {
 	for name, options := range map[string]func(*testing.T) Options{"SQLite": sqliteOptions, "Postgres": postgresOptions} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// A process that ends at any moment leaves the source a store, and what it has copied to the next one, whatever was written meanwhile.
+// A process that ends at any moment leaves the source as a store, and the next one continues with the copied rows,
+// whatever was written meanwhile.
 func TestMoveGoesOn(t *testing.T) {
 	for _, m := range movers[:2] {
 		for _, pruned := range []bool{false, true} {
@@ -92,8 +93,8 @@ func goOn(t *testing.T, from, to Options, pruned bool) {
 	checkMoved(t, openStore(t, to), moved.Revision)
 }
 
-// A process that ends after the source was marked, and before the target was finished, leaves two databases that take no writes, and the next
-// one finishes.
+// A process that ends after the source was marked, and before the target was finished, leaves two databases that take
+// no writes; the next process finishes the move.
 func TestMoveEndsBetweenSourceAndTarget(t *testing.T) {
 	for _, m := range movers[:2] {
 		t.Run(m.name, func(t *testing.T) {
@@ -145,7 +146,7 @@ func TestMoveEndsBetweenSourceAndTarget(t *testing.T) {
 	}
 }
 
-// Where the rest cannot be copied in the time that writes may be held, they go on.
+// If the rest cannot be copied within the time for holding writes, writes go on.
 func TestMoveHoldsWritesNoLonger(t *testing.T) {
 	for _, m := range movers[:2] {
 		t.Run(m.name, func(t *testing.T) {
@@ -162,7 +163,7 @@ func TestMoveHoldsWritesNoLonger(t *testing.T) {
 	}
 }
 
-// What was begun of one store is not made another one.
+// A target that was begun from one store is not filled from another one.
 func TestMoveOfTwoStores(t *testing.T) {
 	for _, m := range movers[:2] {
 		t.Run(m.name, func(t *testing.T) {

@@ -74,7 +74,7 @@ func moveWrite(op resources.Op, i int, text string) resources.Write {
 	return w
 }
 
-// movable commits an operation on whatever is there, and returns the revision.
+// movable commits an operation on the present object, if any, and returns the revision.
 func movable(ctx context.Context, s *Store, op resources.Op, i int, text string) (int64, error) {
 	w := moveWrite(op, i, text)
 	if op != resources.Create {
@@ -91,7 +91,7 @@ func movable(ctx context.Context, s *Store, op resources.Op, i int, text string)
 	return written[0].Revision, nil
 }
 
-// content are the rows that make a store.
+// content returns the rows that make up a store.
 func content(t *testing.T, o Options) [][]any {
 	t.Helper()
 	source, err := OpenSource(t.Context(), o)
@@ -117,7 +117,7 @@ func content(t *testing.T, o Options) [][]any {
 
 func ignoreProgress(MoveProgress) {}
 
-// slowly is a time that nothing takes.
+// slowly is a time limit that is never reached.
 const slowly = 5 * time.Minute
 
 // Of two processes that move a store to different places, one succeeds.
@@ -154,7 +154,8 @@ func TestMoveToTwoPlaces(t *testing.T) {
 	}
 }
 
-// A store that is written to all the time moves: what was acknowledged is in the target, under its revision, and what was refused is not.
+// A store moves while it is written to: acknowledged writes are in the target, under their revisions, and refused ones
+// are not.
 func TestMoveOfARunningStore(t *testing.T) {
 	for _, m := range movers {
 		t.Run(m.name, func(t *testing.T) {
@@ -229,7 +230,7 @@ func TestMoveOfARunningStore(t *testing.T) {
 	}
 }
 
-// checkMoved looks whether a store goes on where another one ended.
+// checkMoved checks that a store continues where another one ended.
 func checkMoved(t *testing.T, s *Store, revision int64) {
 	t.Helper()
 	if at := s.revisions.current.Load(); at != revision {

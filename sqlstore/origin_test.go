@@ -7,7 +7,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// History is not read from a database that is not the one that the cache was brought up from.
+// History is not read from another database than the one that the cache was read from.
 func TestHistoryOfAnotherPlace(t *testing.T) {
 	ctx := testContext(t)
 	s := newPostgresHarness(t).store
@@ -20,7 +20,7 @@ func TestHistoryOfAnotherPlace(t *testing.T) {
 	}
 	refused := func(why string, arrange func()) {
 		t.Helper()
-		s.applying.Lock() // nothing is brought into the cache meanwhile
+		s.applying.Lock() // so that the cache does not change meanwhile
 		arrange()
 		if answer, err := s.db.history(ctx, q); !errors.Is(err, resources.ErrUnavailable) || len(answer.events) > 0 {
 			t.Errorf("%s: %d events, %v; want ErrUnavailable", why, len(answer.events), err)

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// packing opens a store on each database that keeps large ConfigMaps packed.
+// packing runs a test with stores on both databases that keep large ConfigMaps packed.
 func packing(t *testing.T, test func(t *testing.T, s *Store, reopen func() *Store)) {
 	open := func(t *testing.T, o Options) *Store {
 		o.Packed = []string{"configmaps"}
@@ -46,7 +46,7 @@ func largeMap(t testing.TB, op resources.Op, name string, from int64, bytes int)
 
 func packAll(s *Store) { s.DefragmentHeap(true, func(int) bool { return true }) }
 
-// What was packed is read, listed, changed, expected and loaded as if it was not.
+// Packed objects are read, listed, changed, expected and loaded like others.
 func TestPackedObjectsAreThere(t *testing.T) {
 	packing(t, func(t *testing.T, s *Store, reopen func() *Store) {
 		ctx := context.Background()
@@ -115,7 +115,7 @@ func TestPackedObjectsAreThere(t *testing.T) {
 	})
 }
 
-// Objects are packed while they are read, changed and watched: nobody sees one without its bytes, and no change is undone.
+// While objects are packed, reads, changes and watches never see one without its bytes, and no change is undone.
 func TestPackingBesideWriters(t *testing.T) {
 	packing(t, func(t *testing.T, s *Store, _ func() *Store) {
 		const writers, rounds = 3, 15
@@ -128,7 +128,7 @@ func TestPackingBesideWriters(t *testing.T) {
 				name := fmt.Sprint("map-", n)
 				defer func() {
 					if t.Failed() {
-						fail() // nobody waits for what does not come
+						fail() // do not wait for the rest
 					}
 				}()
 				created, err := s.Commit(ctx, largeMap(t, resources.Create, name, 0, 2*packWorth))

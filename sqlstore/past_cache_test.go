@@ -30,7 +30,7 @@ func newPastCacheHarness(t *testing.T, max int64) (*Store, []*resources.Object) 
 	return s, mustCommit(t, s, createMaps(t, 100)...)
 }
 
-// kept is how many bytes the states hold that are kept, and how many are counted in all.
+// bytes returns how many bytes the kept states hold, and how many are counted in all.
 func (p *pastCache) bytes() (kept, live int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,11 +47,11 @@ func (p *pastCache) wantBounded(t *testing.T) {
 	}
 }
 
-// Lists at ever other past revisions are all answered, and take no more memory than they may.
+// Lists at many different past revisions are all answered, and take no more memory than the bound.
 func TestPastListsAreBounded(t *testing.T) {
 	s, objects := newPastCacheHarness(t, 2<<20)
 	var revisions []int64
-	for range 20 { // each state has 100 objects of 2 KB that no other has
+	for range 20 { // each state has 100 objects of 2 KB of its own
 		revisions = append(revisions, rewrite(t, s, objects))
 	}
 	for _, r := range revisions {
@@ -65,14 +65,14 @@ func TestPastListsAreBounded(t *testing.T) {
 	}
 }
 
-// A state that is kept counts what only it holds since the objects in it were replaced.
+// A kept state also counts the objects that only it holds because they were replaced later.
 func TestPastListsAreBoundedAsTimeGoesOn(t *testing.T) {
 	s, objects := newPastCacheHarness(t, 2<<20)
 	for range 20 {
 		before := s.revisions.current.Load()
 		objects[0] = mustCommit(t, s, resources.Write{Op: resources.Update, Key: objects[0].Key, From: objects[0].Revision,
 			Draft: draft(t, "default", objects[0].Name)})[0]
-		mustSnapshot(t, s, resources.At{Match: resources.Exact, Revision: before}) // differs in one object, and keeps it
+		mustSnapshot(t, s, resources.At{Match: resources.Exact, Revision: before}) // differs in one object, which it keeps
 		rewrite(t, s, objects)
 		s.pastCache.wantBounded(t)
 	}
@@ -81,7 +81,8 @@ func TestPastListsAreBoundedAsTimeGoesOn(t *testing.T) {
 	}
 }
 
-// Who comes when all room is taken waits, and is told to come again; who needs more than there is has to begin anew.
+// A list waits if all room is taken, and then gets an error to retry; a list that needs more than the whole room gets
+// 410.
 func TestPastListsWait(t *testing.T) {
 	s, objects := newPastCacheHarness(t, 1<<20)
 	s.pastCache.wait = 50 * time.Millisecond
@@ -110,7 +111,7 @@ func TestPastListsWait(t *testing.T) {
 	if _, err := s.Snapshot(canceled, "configmaps", at(5)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the context's error", err)
 	}
-	runtime.KeepAlive(held) // and not after this
+	runtime.KeepAlive(held) // and may be freed after this
 	if _, err := s.Snapshot(ctx, "configmaps", at(5)); err != nil {
 		t.Errorf("when there is room again: %v", err)
 	}

@@ -104,7 +104,7 @@ func TestServersWriteTogether(t *testing.T) {
 				for range rounds {
 					_, err := resources.GuaranteedUpdate(ctx, s, start.Key, func(o *resources.Object) ([]resources.Write, error) {
 						if o == nil {
-							return nil, resources.ErrNotFound // this server has not heard of it: it will be asked for
+							return nil, resources.ErrNotFound // this server has not heard of the object: the caller reads at most recent
 						}
 						return []resources.Write{countTo(t, count(t, o)+1, o)}, nil
 					})
@@ -135,7 +135,7 @@ func TestServersWriteTogether(t *testing.T) {
 	}
 }
 
-// countTo writes a number as the label of an object; o is the object it is computed from, or nil.
+// countTo returns a write of a number as the label of an object; o is the object that it is computed from, or nil.
 func countTo(t testing.TB, n int, o *resources.Object) resources.Write {
 	w := createMap(t, "counter")
 	if o != nil {
@@ -154,13 +154,13 @@ func count(t testing.TB, o *resources.Object) int {
 	return n
 }
 
-// A read at "most recent" does not wait for who brings changes into the cache, which the committer does until its own
-// COMMIT was answered, when the cache has what the read needs: from before, or by then.
+// A read at "most recent" does not wait for the lock of the cache, which the committer holds until its own COMMIT was
+// answered, if the cache has the needed revision already or gets it by then.
 func TestMostRecentDoesNotWaitForACommit(t *testing.T) {
 	ctx := testContext(t)
 	h := newPostgresHarness(t)
 	first := mustCommit(t, h.store, createMap(t, "first"))[0]
-	h.store.peers.stop() // it hears of nothing by itself; what is asked in its name goes on below
+	h.store.peers.stop() // it gets no notifications; the test calls its functions below
 	h.store.peers.recent.learn = func() (int64, error) { return h.store.peers.db.counter(ctx) }
 	get := func(key resources.Key) error {
 		_, err := h.store.Get(ctx, key, resources.At{})
@@ -192,7 +192,7 @@ func TestMostRecentDoesNotWaitForACommit(t *testing.T) {
 	}
 }
 
-// BenchmarkMostRecent has clients read at "most recent" on a server, alone and while it writes.
+// BenchmarkMostRecent has clients read at "most recent" on a server, with and without concurrent writes.
 func BenchmarkMostRecent(b *testing.B) {
 	for _, writers := range []int{0, 8} {
 		b.Run("writers="+strconv.Itoa(writers), func(b *testing.B) {
@@ -245,7 +245,7 @@ func openPostgresBench(b *testing.B) *Store {
 	return s
 }
 
-// slowDatabase can send so many rows in the time that a page may take.
+// slowDatabase can send only so many rows within the time limit of a page.
 type slowDatabase struct {
 	asker
 	rows int
@@ -259,13 +259,13 @@ func (d slowDatabase) page(ctx context.Context, after int64, rows, bytes int) (*
 	return p, err
 }
 
-// A server that is far behind, or whose database is slow, catches up page by page. What was written as a whole becomes
-// visible as a whole, also where a page ends within it, and what no page holds.
+// A server that is far behind, or whose database is slow, catches up page by page. A transaction becomes visible as a
+// whole, also if a page ends within it, or if it exceeds a page.
 func TestCatchUpInPages(t *testing.T) {
 	ctx := testContext(t)
 	h := newPostgresHarness(t)
 	behind := h.openPeer(t)
-	behind.peers.stop() // it hears of nothing
+	behind.peers.stop() // it gets no notifications
 	start := behind.position.revision
 	w, err := behind.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: start})
 	if err != nil {
@@ -318,7 +318,7 @@ func TestCatchUpInPages(t *testing.T) {
 	}
 }
 
-// However many find that the database is not the one that was, the cache is loaded again once.
+// If several callers find that the database is not a continuation, the cache is loaded again only once.
 func TestHealedOnce(t *testing.T) {
 	ctx := testContext(t)
 	h := newPostgresHarness(t)

@@ -14,10 +14,10 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
-// hogs are connections that leave none to others.
+// hogs holds connections so that none are left.
 type hogs struct{ conns []*pgx.Conn }
 
-// take takes every connection that can be had.
+// take takes all available connections.
 func (h *hogs) take(ctx context.Context, url string) {
 	for {
 		conn, err := pgx.Connect(ctx, url)
@@ -35,8 +35,8 @@ func (h *hogs) leave() {
 	h.conns = nil
 }
 
-// When the database has no connection left, a server does not start and says why; one that has connections goes on with
-// them, one that loses them refuses writes, and all recovers without a restart when there are some again.
+// When the database has no connection left, a server does not start and says why; a server that has connections goes on
+// with them, one that loses them refuses writes, and all recover without a restart when connections are free again.
 func TestConnectionsExhausted(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
@@ -94,7 +94,7 @@ func TestConnectionsExhausted(t *testing.T) {
 	collect(ctx, t, watch, "end")
 }
 
-// A server whose clients are gone keeps three connections, and soon the one that listens.
+// A server without clients keeps three connections, and soon only the one that listens.
 func TestConnectionsAtRest(t *testing.T) {
 	ctx := testContext(t)
 	h := newPostgresHarness(t)
@@ -109,7 +109,7 @@ func TestConnectionsAtRest(t *testing.T) {
 	}
 	busy := func(s *Store) {
 		t.Helper()
-		if err := s.probe(ctx); err != nil { // which commits nothing
+		if err := s.probe(ctx); err != nil { // it commits without changes
 			t.Error(err)
 		}
 		var held []*pgxpool.Conn
@@ -137,5 +137,5 @@ func TestConnectionsAtRest(t *testing.T) {
 	if usualLimits.rest != time.Minute {
 		t.Errorf("it rests for %v", usualLimits.rest)
 	}
-	busy(s) // they come back
+	busy(s) // the connections are opened again
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A password that is changed while a server runs is changed in the file, too, and no server has to be started anew for that.
+// A password that changes while a server runs changes in the file, too, and the server need not be restarted.
 func TestPasswordChanged(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -46,7 +46,7 @@ func TestPasswordChanged(t *testing.T) {
 	mustCommit(t, s, createMap(t, "a"))
 	const end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rot'"
 	do("ALTER ROLE rot PASSWORD 'two'")
-	// What is not to be read, or names another database, is as if it were not there.
+	// A file that cannot be parsed, or names another database, is ignored.
 	for name, text := range map[string]string{"b": withPassword("two"), "c": "half a line", "d": strings.Replace(withPassword("none"), "///postgres", "///elsewhere", 1)} {
 		if name != "b" {
 			write(withPassword("two"))
@@ -60,7 +60,7 @@ func TestPasswordChanged(t *testing.T) {
 	}
 }
 
-// becomeReady gives a store the time that a connection takes which is made anew.
+// becomeReady gives a store the time to make a new connection.
 func becomeReady(t *testing.T, s *Store) {
 	t.Helper()
 	var err error
@@ -73,7 +73,8 @@ func becomeReady(t *testing.T, s *Store) {
 	t.Fatal(err)
 }
 
-// Another user may find other tables by the search path, and an empty file names what libpq's environment does.
+// Another user is refused because the search path may lead to other tables, and an empty file because libpq's
+// environment would apply.
 func TestCredentialsOfOthers(t *testing.T) {
 	const url = "postgres://one:old@host/database"
 	for _, c := range []struct{ schema, reread, user, password string }{

@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
-// newCluster is a Postgres of the test's own.
+// newCluster starts a Postgres for the test alone.
 func newCluster(t *testing.T) *pgtest.Cluster {
 	t.Helper()
 	c, err := pgtest.New()
@@ -52,8 +52,8 @@ func admin(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// load writes to servers until it is stopped. What was acknowledged must be there, what was refused must not, and of the
-// rest nobody knows.
+// load writes to servers until it is stopped. Acknowledged writes must be there, refused ones must not, and the outcome
+// of the others is unknown.
 type load struct {
 	wg                    sync.WaitGroup
 	stopped               atomic.Bool
@@ -91,13 +91,13 @@ func startLoad(t *testing.T, servers ...*Store) *load {
 	return l
 }
 
-// more waits until so many more writes were acknowledged.
+// more waits for so many further acknowledged writes.
 func (l *load) more(ctx context.Context, t *testing.T, n int64) {
 	t.Helper()
 	await(ctx, t, &l.count, n)
 }
 
-// fail waits until so many more writes were not.
+// fail waits for so many further failed writes.
 func (l *load) fail(ctx context.Context, t *testing.T, n int64) {
 	t.Helper()
 	await(ctx, t, &l.failed, n)
@@ -119,7 +119,7 @@ func (l *load) stop() {
 	l.wg.Wait()
 }
 
-// look looks through every server.
+// look checks the writes on every server.
 func (l *load) look(ctx context.Context, t *testing.T, servers ...*Store) {
 	t.Helper()
 	for i, s := range servers {
@@ -145,7 +145,7 @@ func (l *load) look(ctx context.Context, t *testing.T, servers ...*Store) {
 	}
 }
 
-// check looks through every server, and at a watch that was open all the time.
+// check checks every server, and a watch that was open all the time.
 func (l *load) check(ctx context.Context, t *testing.T, watch resources.Watch, servers ...*Store) {
 	t.Helper()
 	l.look(ctx, t, servers...)
@@ -159,8 +159,8 @@ func (l *load) check(ctx context.Context, t *testing.T, watch resources.Watch, s
 	}
 }
 
-// A restart or a crash of Postgres: writes fail as unavailable or wait, reads at "any" go on, and all recovers without a
-// restart of the servers. Nothing acknowledged is lost, no event is.
+// While Postgres restarts, also after a crash, writes fail as unavailable or wait, reads at "any" go on, and everything
+// recovers without a restart of the servers. No acknowledged write and no event is lost.
 func TestPostgresRestarts(t *testing.T) {
 	ctx := testContext(t)
 	h, c := newBreakable(t)
@@ -202,7 +202,7 @@ func TestPostgresRestarts(t *testing.T) {
 	l.check(ctx, t, watch, servers...)
 }
 
-// Connections that are terminated at any moment cost nothing but time.
+// Terminating connections at any moment costs nothing but time.
 func TestPostgresTerminatesBackends(t *testing.T) {
 	ctx := testContext(t)
 	h, c := newBreakable(t)
@@ -226,7 +226,7 @@ func TestPostgresTerminatesBackends(t *testing.T) {
 	l.check(ctx, t, watch, servers...)
 }
 
-// A database that hangs: reads at "any" go on, callers can give up, and when it goes on all is as before.
+// While a database hangs, reads at "any" go on and callers can give up; afterwards everything works again.
 func TestPostgresHangs(t *testing.T) {
 	ctx := testContext(t)
 	h, c := newBreakable(t)
@@ -254,7 +254,7 @@ func TestPostgresHangs(t *testing.T) {
 	}
 }
 
-// lossyConn loses what the database answers to COMMIT, or the COMMIT itself.
+// lossyConn loses the database's answer to COMMIT, or the COMMIT itself.
 type lossyConn struct {
 	net.Conn
 	plan *lossPlan
@@ -264,7 +264,7 @@ type lossyConn struct {
 type lossPlan struct{ loseAnswer, loseQuestion atomic.Bool }
 
 func (c *lossyConn) Write(b []byte) (int, error) {
-	// In a batch the statements have been prepared; what tells it apart is what it writes.
+	// The statements of a batch are prepared already; it is recognised by its data.
 	if strings.Contains(string(b), "configmaps") {
 		if c.plan.loseQuestion.CompareAndSwap(true, false) {
 			c.lost = true
@@ -273,7 +273,7 @@ func (c *lossyConn) Write(b []byte) (int, error) {
 		if c.plan.loseAnswer.CompareAndSwap(true, false) {
 			n, err := c.Conn.Write(b)
 			if err == nil {
-				_, err = c.Conn.Read(make([]byte, 1<<16)) // it has been answered
+				_, err = c.Conn.Read(make([]byte, 1<<16)) // it was answered
 			}
 			c.lost = true
 			return n, err
@@ -289,7 +289,7 @@ func (c *lossyConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// A lost connection at COMMIT is resolved by looking up the batch before anyone is answered.
+// After a connection is lost at COMMIT, the batch is looked up before any request is answered.
 func TestLostCommit(t *testing.T) {
 	h := newPostgresHarness(t)
 	plan := &lossPlan{}
@@ -302,7 +302,7 @@ func TestLostCommit(t *testing.T) {
 	}
 	if _, err := h.store.janitor.task(func() (err error) {
 		d.writes.Close()
-		d.writes, err = d.openPool(context.Background(), config, 2) // which the store closes
+		d.writes, err = d.openPool(context.Background(), config, 2) // the store closes it
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -330,8 +330,8 @@ func TestLostCommit(t *testing.T) {
 	}
 }
 
-// After a restore that lost commits no revision is given twice: the counter jumps ahead, watches of before end with
-// ExpiredError, and every server shows what was restored.
+// After a restore that lost commits no revision is assigned twice: the counter jumps ahead, earlier watches end with
+// ExpiredError, and every server shows the restored state.
 func TestCounterGoesBack(t *testing.T) {
 	ctx := testContext(t)
 	h := newPostgresHarness(t)
@@ -377,7 +377,7 @@ func TestCounterGoesBack(t *testing.T) {
 		}
 		var expired *resources.ExpiredError
 		events, _, err := watches[i].Next(ctx, 10)
-		for err == nil && len(events) == 0 { // a watch is told of a cache that was loaded again a moment after reads see it
+		for err == nil && len(events) == 0 { // a watch learns of a reload a moment after reads see it
 			select {
 			case <-watches[i].Ready():
 				events, _, err = watches[i].Next(ctx, 10)

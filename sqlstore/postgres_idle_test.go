@@ -14,8 +14,8 @@ import (
 // statementLine is a line of the database's log with the beginning of a statement, after its connection.
 var statementLine = regexp.MustCompile(`(?m)^(\S+) LOG:  (?:execute [^:]*|statement): (.*)$`)
 
-// An idle server asks the database one thing each time it looks for news (every 30 seconds), and nothing else, however
-// many servers there are.
+// An idle server sends one statement each time it looks for news (every 30 seconds), and no other, however many servers
+// there are.
 func TestIdleServersAskOneThing(t *testing.T) {
 	ctx := testContext(t)
 	c, err := pgtest.Options{Settings: []string{"log_statement=all", "log_line_prefix=%c "}}.New()
@@ -43,7 +43,7 @@ func TestIdleServersAskOneThing(t *testing.T) {
 	before := len(read())
 	h.store = h.open(t)
 	h.openPeer(t)
-	// begun reports whether both servers have asked this. The look comes last of what a listener begins with.
+	// begun reports whether both servers have sent a statement. The look is the last one that a new listener sends.
 	begun := func(log, statement string) bool {
 		first, _, _ := strings.Cut(statement, "\n")
 		by := map[string]bool{}
@@ -55,7 +55,7 @@ func TestIdleServersAskOneThing(t *testing.T) {
 		return len(by) >= 2
 	}
 	for log := ""; !begun(log, selectOldestSQL) || !begun(log, selectNextDueSQL) || !begun(log, lookSQL); log = read()[before:] {
-		time.Sleep(10 * time.Millisecond) // the log is no signal to wait for
+		time.Sleep(10 * time.Millisecond) // the log gives no signal to wait for
 	}
 	before = len(read())
 	asked := map[string]map[string]int{} // by connection and statement

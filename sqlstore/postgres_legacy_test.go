@@ -14,16 +14,16 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// connect opens a connection whose tables are those of a harness.
+// connect opens a connection that uses a harness's tables.
 func (h *postgresHarness) connect(t *testing.T) *pgx.Conn {
 	t.Helper()
 	return admin(t, h.url+"&search_path="+strings.ReplaceAll(`"`+h.schema+`"`, " ", "%20"))
 }
 
-// older is a server of the version before, which has the counter in meta, as far as others notice it.
+// older acts as a server of schema version 1, which keeps the counter in meta, as far as other servers notice it.
 type older struct{ conn *pgx.Conn }
 
-// newOlder makes the tables what they are right after its successor has added to them.
+// newOlder makes the tables what they are right after the step to version 2.
 func newOlder(ctx context.Context, t *testing.T, h *postgresHarness) *older {
 	t.Helper()
 	o := &older{h.connect(t)}
@@ -36,7 +36,7 @@ func newOlder(ctx context.Context, t *testing.T, h *postgresHarness) *older {
 	return o
 }
 
-// write does what one did to commit a write.
+// write commits a write as such a server did.
 func (o *older) write(ctx context.Context, name string) (revision int64, err error) {
 	tx, err := o.conn.Begin(ctx)
 	if err != nil {
@@ -66,9 +66,9 @@ VALUES ($1, 1, $2, 'create', 'configmaps', 'default', $3, $4)`, revision, len(da
 	return revision, tx.Commit(ctx)
 }
 
-// Servers of the version before write beside those of this one: no revision is given twice or left out, and each reads at
-// most recent what the other has written. When the last of them has ended, the counter moves to the log; one that comes all
-// the same gets no revision.
+// Servers of schema version 1 and of this one write side by side: no revision is assigned twice or left out, and each
+// reads at most recent the other's writes. When the last old server has ended, the counter moves to the log; an old
+// server that starts after that gets no revision.
 func TestBesideTheVersionBefore(t *testing.T) {
 	ctx := testContext(t)
 	h := newPostgresHarness(t)
@@ -102,7 +102,7 @@ func TestBesideTheVersionBefore(t *testing.T) {
 			if got, err := servers[n%2].Get(ctx, configMap("default", name), resources.At{}); err != nil || got.Revision != revision {
 				t.Errorf("%s: %v, %v", name, got, err)
 			}
-			if servers[0].peers.db.modernize(); n == 0 { // it is there, and stays
+			if servers[0].peers.db.modernize(); n == 0 { // the old server is still there
 				servers[0].peers.db.modernize()
 			}
 		}
@@ -149,8 +149,8 @@ func TestBesideTheVersionBefore(t *testing.T) {
 	}
 }
 
-// A write updates no row that all writes have in common, so that a snapshot that is open for long does not make them ever
-// slower. The counter survives that all of the log is pruned.
+// Writes do not all update one common row, so a long snapshot does not make them ever slower. The counter survives that
+// all of the log is pruned.
 func TestLogCounts(t *testing.T) {
 	ctx := testContext(t)
 	h := newPostgresHarness(t)
@@ -197,7 +197,7 @@ func TestLogCounts(t *testing.T) {
 	}
 }
 
-// What a server asks every so often reads nothing of other control planes: their locks and connections are many.
+// The periodic look reads nothing of other control planes, which may have many locks and connections.
 func TestLookIsOfThisPlane(t *testing.T) {
 	ctx := testContext(t)
 	h := newPostgresHarness(t)
@@ -227,8 +227,8 @@ func TestLookIsOfThisPlane(t *testing.T) {
 	}
 }
 
-// Nobody is notified where nobody else listens. Whoever begins to listen misses nothing from then on, and nobody is
-// notified any more when the last one has ended, well or not.
+// No notification is sent if no other server listens. A server that begins to listen misses nothing from then on, and
+// notifications stop when the last listener has ended, in whatever way.
 func TestNotifiesWhoListens(t *testing.T) {
 	ctx := testContext(t)
 	h := newPostgresHarness(t)
@@ -262,7 +262,7 @@ func TestNotifiesWhoListens(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustCommit(t, h.store, createMap(t, "alone"))
-	if _, err := conn.Exec(ctx, "INSERT INTO servers (id, pid) VALUES (7, 7)"); err != nil { // one that was killed
+	if _, err := conn.Exec(ctx, "INSERT INTO servers (id, pid) VALUES (7, 7)"); err != nil { // a server that was killed
 		t.Fatal(err)
 	}
 	sees(t, h.store, 1)
@@ -281,8 +281,8 @@ func TestNotifiesWhoListens(t *testing.T) {
 	}
 }
 
-// A server that comes while another writes gets every event as it happens, however the two meet: nothing is looked for
-// without a notification here.
+// A server that starts while another one writes gets every event at once, however the two meet: here it never looks for
+// changes without a notification.
 func TestListenersComeWhileOthersWrite(t *testing.T) {
 	ctx := testContext(t)
 	h := newPostgresHarness(t)
@@ -305,7 +305,7 @@ func TestListenersComeWhileOthersWrite(t *testing.T) {
 		}
 	}
 	l.stop()
-	// And the last write of all, after which nothing else wakes anybody.
+	// This includes the very last write, after which nothing else wakes a listener.
 	for i := range 15 {
 		s := h.open(t)
 		made := make(chan error, 1)
@@ -330,7 +330,7 @@ func TestListenersComeWhileOthersWrite(t *testing.T) {
 	}
 }
 
-// A server that begins to listen waits for the write that is being committed by then, of which nobody will notify it.
+// A server that begins to listen waits for the running commit, which will not notify it.
 func TestListenerAwaitsTheCommit(t *testing.T) {
 	ctx := testContext(t)
 	h := newPostgresHarness(t)
@@ -347,7 +347,7 @@ func TestListenerAwaitsTheCommit(t *testing.T) {
 	conn := h.connect(t)
 	var tx transaction
 	var page *page
-	for tx == nil { // it may find out and come back before the transaction begins
+	for tx == nil { // the listener may notice and come back before the transaction begins
 		if _, err := conn.Exec(ctx, unregisterSQL, s.Session().id); err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// A server that gets no connection to listen through, but has others, brings what others write to watches nevertheless.
+// A server that gets no connection to listen through, but has others, still delivers other servers' writes to watches.
 func TestWatchesGoOnWithoutAListener(t *testing.T) {
 	ctx := testContext(t)
 	h, c := newBreakable(t)
@@ -24,7 +24,7 @@ func TestWatchesGoOnWithoutAListener(t *testing.T) {
 	h.url, h.schema = strings.Replace(c.URL(), "user=postgres", "user=app", 1), "app"
 	writer, deaf := h.openPeer(t), h.openPeer(t)
 	first := mustCommit(t, writer, createMap(t, "first"))[0]
-	if _, err := deaf.Get(ctx, first.Key, resources.At{}); err != nil { // which leaves a connection that reads
+	if _, err := deaf.Get(ctx, first.Key, resources.At{}); err != nil { // leaves a connection that reads
 		t.Fatal(err)
 	}
 	w, err := deaf.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: first.Revision})
@@ -32,7 +32,7 @@ func TestWatchesGoOnWithoutAListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	exec(`ALTER ROLE app CONNECTION LIMIT 1`) // for those that come: the others stay
+	exec(`ALTER ROLE app CONNECTION LIMIT 1`) // for new connections: existing ones stay
 	exec(`SELECT pg_terminate_backend(pid) FROM app.servers WHERE id = $1`, deaf.Session().id)
 	deafened, end := context.WithTimeout(ctx, usualLimits.unheard)
 	defer end()
@@ -40,7 +40,7 @@ func TestWatchesGoOnWithoutAListener(t *testing.T) {
 	collect(deafened, t, w, "second")
 }
 
-// A server that is stopped while it holds the counter holds the others up for seconds, not for ever.
+// A server that is stopped while it holds the counter blocks the others for seconds, not for ever.
 func TestStoppedServerReleasesTheCounter(t *testing.T) {
 	h := newPostgresHarness(t)
 	stopped := h.openPeer(t)
@@ -57,8 +57,8 @@ func TestStoppedServerReleasesTheCounter(t *testing.T) {
 	mustCommit(t, stopped, createMap(t, "b"))
 }
 
-// Without a free connection, and with statements that are ended for taking too long, writes fail as unavailable; when
-// that is over, all recovers.
+// Without a free connection, and with statements that are ended by a time limit, writes fail as unavailable; afterwards
+// everything recovers.
 func TestPostgresRefuses(t *testing.T) {
 	ctx := testContext(t)
 	h, c := newBreakable(t)

@@ -11,12 +11,12 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
-// shortLimits is how long servers are patient in tests where the database will not answer. What succeeds under it may fail on a
-// slow machine and has to be tried again.
+// shortLimits are short time limits for tests in which the database will not answer. On a slow machine, an operation
+// that should succeed may fail under them and has to be repeated.
 var shortLimits = limits{shrink: time.Minute, rest: time.Minute, step: 1500 * time.Millisecond, read: time.Second, rows: time.Second, lookUp: 1500 * time.Millisecond,
 	lock: time.Second, idle: time.Second, ping: 300 * time.Millisecond, poll: time.Second}
 
-// cutOff is a server behind a network that can lose everything, and one with a way of its own to the same database.
+// cutOff returns a server behind a network that can lose everything, and one with a separate path to the same database.
 func cutOff(t *testing.T) (network *pgtest.Proxy, far, near *Store) {
 	t.Helper()
 	h, c := newBreakable(t)
@@ -34,8 +34,8 @@ func cutOff(t *testing.T) (network *pgtest.Proxy, far, near *Store) {
 	return network, h.openPeer(t), near
 }
 
-// Connections that are lost without a word, for the writer, the readers and the one that listens: a server that is cut
-// off refuses what it cannot know, and goes on by itself when the network does. The others go on meanwhile.
+// When the connections of the writer, the readers and the listener are lost silently, a server that is cut off refuses
+// requests whose answer it cannot know, and goes on by itself when the network does. Other servers go on meanwhile.
 func TestHalfOpenConnections(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
@@ -50,7 +50,7 @@ func TestHalfOpenConnections(t *testing.T) {
 	for round := range 2 {
 		l.more(ctx, t, 20)
 		network.Lose()
-		for i := range 10 { // whatever the other one holds, it is not for long
+		for i := range 10 { // whatever lock the other one holds, it ends soon
 			commitSoon(ctx, t, near, createMap(t, fmt.Sprintf("near-%d-%d", round, i)))
 		}
 		if _, err := far.Get(ctx, first.Key, resources.At{Match: resources.Any}); err != nil {
@@ -72,7 +72,7 @@ func TestHalfOpenConnections(t *testing.T) {
 	l.check(ctx, t, watch, near, far)
 }
 
-// A watch goes on after its server's connections were lost while nothing happened, though no notification tells.
+// A watch goes on after its server's connections were lost while nothing happened, though no notification comes.
 func TestHalfOpenListener(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
@@ -89,7 +89,7 @@ func TestHalfOpenListener(t *testing.T) {
 }
 
 // A server that is lost in the middle of a statement holds the counter, and the database waits for the rest of the
-// statement: idle it is not. The others end it.
+// statement: it does not count as idle. The other servers end its connection.
 func TestLostInTheMiddleOfAStatement(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
@@ -116,7 +116,7 @@ func TestLostInTheMiddleOfAStatement(t *testing.T) {
 	}
 }
 
-// Where nothing answers, whoever looks for what others wrote lets others have the cache soon, however long a page may take.
+// If the database does not answer, lookElsewhere releases the cache's lock soon, however long a page may take.
 func TestLookElsewhereIsBrief(t *testing.T) {
 	t.Parallel()
 	h, c := newBreakable(t)

@@ -6,8 +6,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// After a crash the database may give the number of a transaction that it lost to another one, which commits: that one
-// wrote the log, the lost one did not.
+// After a crash the database may assign the number of a lost transaction to another one, which commits: the log then
+// has the batch of that one, and not the lost batch.
 func TestOutcomeOfANumberGivenTwice(t *testing.T) {
 	h := newPostgresHarness(t)
 	seen := h.store.position.revision
@@ -37,7 +37,7 @@ func TestOutcomeOfANumberGivenTwice(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %q", c.name, was, err, c.want)
 		}
 	}
-	mustCommit(t, h.store, createMap(t, "next")) // the store takes what is in the log
+	mustCommit(t, h.store, createMap(t, "next")) // the store takes over the log
 	if _, err := h.store.peers.db.prune(lost.revision); err != nil {
 		t.Fatal(err)
 	}

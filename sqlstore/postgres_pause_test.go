@@ -17,9 +17,9 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// A database that stands still for longer than anything waits for it (a machine that is suspended, a disk that hangs), with
-// writes of two servers under way: they are refused or of unknown outcome, reads at "any" go on, readiness says it, and when
-// the database goes on nothing is lost and nothing is there twice.
+// A database stands still for longer than all time limits (a suspended machine, a hanging disk), while two servers
+// write: writes are refused or have an unknown outcome, reads at "any" go on, readiness reports it, and afterwards
+// nothing is lost or duplicated.
 func TestPostgresPaused(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
@@ -40,7 +40,7 @@ func TestPostgresPaused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, l := range loads {
-		l.fail(ctx, t, 8) // each of its four writers twice: also with a connection made while the database stood
+		l.fail(ctx, t, 8) // each of its four writers twice: also with a connection made during the pause
 		if _, err := servers[i].Get(ctx, first.Key, resources.At{Match: resources.Any}); err != nil {
 			t.Errorf("server %d: get at any: %v", i, err)
 		}
@@ -62,10 +62,10 @@ func TestPostgresPaused(t *testing.T) {
 	loads[1].check(ctx, t, watch, servers...)
 }
 
-// writerVariable makes the program of this test a server that writes, in the database of this URL.
+// writerVariable makes the test binary a server that writes to the database at this URL.
 const writerVariable = "ROWLOCK_TEST_WRITER"
 
-// writeUntilTold is that server. It prints what became of each write, and ends when its input does.
+// writeUntilTold is that server. It prints the result of each write, and ends with its input.
 func writeUntilTold(url string) error {
 	s, err := Open(context.Background(), Options{URL: url, limits: shortLimits, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -98,8 +98,8 @@ func writeUntilTold(url string) error {
 	}
 }
 
-// A server that is stopped at any moment, also while it holds the counter, holds the others up for a moment only, and when
-// it wakes it has lost nothing and done nothing twice.
+// A server that is stopped at any moment, also while it holds the counter, blocks the others only for a moment, and
+// after it has continued nothing is lost or duplicated.
 func TestServerPaused(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
@@ -129,7 +129,7 @@ func TestServerPaused(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := bufio.NewScanner(out)
-	revisions := map[string]int64{} // of what was acknowledged, 0 of what was refused
+	revisions := map[string]int64{} // of acknowledged writes; 0 for refused ones
 	listen := func(until string) bool {
 		for said.Scan() {
 			what, rest, _ := strings.Cut(said.Text(), " ")

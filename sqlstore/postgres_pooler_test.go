@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
-// pooler is a PgBouncer before the cluster that tests share.
+// pooler starts a PgBouncer in front of the cluster that tests share.
 func pooler(t *testing.T) *pgtest.Pooler {
 	t.Helper()
 	c, err := cluster()
@@ -23,7 +23,7 @@ func pooler(t *testing.T) *pgtest.Pooler {
 	return poolerBefore(t, c)
 }
 
-// poolerBefore is a PgBouncer before a cluster.
+// poolerBefore starts a PgBouncer in front of a cluster.
 func poolerBefore(t *testing.T, c *pgtest.Cluster) *pgtest.Pooler {
 	t.Helper()
 	p, err := c.Pooler()
@@ -38,14 +38,14 @@ func poolerBefore(t *testing.T, c *pgtest.Cluster) *pgtest.Pooler {
 	return p
 }
 
-// The suite, through a PgBouncer in transaction mode: nothing relies on what a session remembers.
+// The suite, through a PgBouncer in transaction mode: nothing depends on the state of a session.
 func TestPostgresThroughPooler(t *testing.T) {
 	p := pooler(t)
 	storetest.Run(t, func(t *testing.T) storetest.Harness { return newPostgresHarnessAt(t, p.URL()).harness() })
 }
 
-// Two servers behind a pooler, in schemas beside those of others: what one writes the other reads at once, and what it
-// hears of no notification it looks for.
+// Two servers behind a pooler, in a schema of their own beside others: each reads the other's writes at once, and finds
+// by looking those that no notification reports.
 func TestServersBehindPooler(t *testing.T) {
 	ctx := testContext(t)
 	h := newPostgresHarnessAt(t, pooler(t).URL())
@@ -92,7 +92,7 @@ func TestServersBehindPooler(t *testing.T) {
 	}
 }
 
-// told tells when a log has a line with a text.
+// told signals when a log has a line with a text.
 type told struct {
 	text string
 	once sync.Once
@@ -106,7 +106,7 @@ func (w *told) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Behind a pooler, a look that failed is made up for soon, not when the next one is due.
+// Behind a pooler, a failed look is repeated soon, not only when the next one is due.
 func TestLooksAgainBehindPooler(t *testing.T) {
 	ctx := testContext(t)
 	direct, c := newBreakable(t)

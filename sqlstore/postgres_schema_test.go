@@ -10,8 +10,9 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// A schema that comes to stand before the one of a store in the search path is not taken for it: not by a server that runs, when it connects
-// anew, whether there is another store in it or not; and a server that starts asks which one is meant.
+// A schema that comes to precede the store's in the search path does not replace it: not for a running server that
+// makes new connections, whether the schema has another store or not; and a server that starts asks for the name of the
+// schema.
 func TestSchemaBeforeTheStore(t *testing.T) {
 	ctx := testContext(t)
 	_, c := newBreakable(t)
@@ -29,7 +30,7 @@ func TestSchemaBeforeTheStore(t *testing.T) {
 	behind := h.openPeer(t)
 	mustCommit(t, direct, createMap(t, "first"))
 
-	exec(`CREATE SCHEMA postgres`) // the search path begins with one of the user's name
+	exec(`CREATE SCHEMA postgres`) // the search path begins with the schema named after the user
 	h.url = c.URL()
 	if s, err := Open(ctx, h.options()); err == nil || !strings.Contains(err.Error(), `one is in "public"`) {
 		t.Errorf("opened where no store is: %v", err)
@@ -52,7 +53,7 @@ func TestSchemaBeforeTheStore(t *testing.T) {
 		t.Error(err)
 	}
 
-	// A role that may not change what the tables are of knows the store nevertheless.
+	// A role that may not update schema_migrations still recognises the store.
 	exec(`CREATE ROLE narrow; GRANT ALL ON ALL TABLES IN SCHEMA public TO narrow; REVOKE UPDATE ON public.schema_migrations FROM narrow; SET ROLE narrow`)
 	var filled string
 	if err := conn.QueryRow(ctx, filledSchemaSQL).Scan(&filled); err != nil || filled != "public" {
@@ -60,7 +61,7 @@ func TestSchemaBeforeTheStore(t *testing.T) {
 	}
 	exec(`RESET ROLE`)
 
-	// Others, who may not write it, are not asked.
+	// Stores that the role may not write are ignored.
 	h.url, h.schema = strings.Replace(c.URL(), "user=postgres", "user=other", 1), ""
 	mustCommit(t, h.openPeer(t), createMap(t, "others"))
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// oddSettings are those of databases that serve older programs, or whose owners are careful.
+// oddSettings are settings of databases that serve older programs, or whose administrators are careful.
 var oddSettings = []string{"bytea_output = escape", "default_transaction_isolation = serializable", "default_transaction_deferrable = on", "datestyle = 'German, DMY'",
 	"intervalstyle = iso_8601", "timezone = 'Pacific/Chatham'", "standard_conforming_strings = off", "client_encoding = LATIN1", "quote_all_identifiers = on",
 	"transform_null_equals = on", "row_security = off"}
 
-// Whatever a database has set for those who come, a store reads what it wrote, with prepared statements and through a pooler without, and Verify
-// finds nothing.
+// Whatever settings a database has for its clients, a store reads what it wrote, with prepared statements and without
+// them through a pooler, and Verify finds nothing.
 func TestPostgresWithOddSettings(t *testing.T) {
 	direct, c := newBreakable(t)
 	conn := admin(t, c.URL())
@@ -48,7 +48,8 @@ func TestPostgresWithOddSettings(t *testing.T) {
 	}
 }
 
-// Texts are UTF-8 whatever a database has for its clients, and one that cannot hold them all is not begun to be used.
+// Texts are UTF-8 whatever encoding a database has for its clients, and a database that cannot store all characters is
+// refused at first.
 func TestPostgresEncodings(t *testing.T) {
 	ctx := testContext(t)
 	h, c := newBreakable(t)
@@ -84,7 +85,7 @@ func TestPostgresEncodings(t *testing.T) {
 	}
 }
 
-// What a role has against clients that hang does not end one that reads everything and waits for where that goes.
+// A role's time limits do not end a Source that reads everything and waits for a slow destination.
 func TestSourceTakesItsTime(t *testing.T) {
 	h, c := newBreakable(t)
 	beImpatient(t, admin(t, c.URL()))
@@ -111,7 +112,7 @@ func beImpatient(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// Nor one that fills a target, as slowly as the source is read, nor one that waits for its turn to keep others from writing.
+// Nor do they end a transaction that fills a target slowly, or one that waits for its turn to block writes.
 func TestMoveTakesItsTime(t *testing.T) {
 	ctx := testContext(t)
 	h, c := newBreakable(t)
@@ -152,7 +153,7 @@ func TestMoveTakesItsTime(t *testing.T) {
 	}
 }
 
-// Every byte of a bytea is read as it was written, and what is no bytea is refused.
+// Every byte of a bytea is read as it was written, and invalid text is refused.
 func TestUnescapeBytea(t *testing.T) {
 	all := make([]byte, 256)
 	for i := range all {

@@ -10,7 +10,8 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
-// A pooler may send a statement to a standby, whatever a connection led to when it was made. What the counter was there is not what it is.
+// A pooler may send a statement to a standby, wherever the connection led when it was made. A standby's counter is not
+// used.
 func TestCounterOfAStandby(t *testing.T) {
 	t.Parallel()
 	primary := newCluster(t)

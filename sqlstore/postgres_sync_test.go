@@ -13,11 +13,11 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
-// hasten makes the writes of a server give up early, for tests in which the database will not answer.
+// hasten shortens the time limits of a server's writes, for tests in which the database will not answer.
 func hasten(t *testing.T, s *Store) {
 	t.Helper()
 	if _, err := s.janitor.task(func() error {
-		l := &s.peers.db.limits // what of it belongs to the goroutine of the committer
+		l := &s.peers.db.limits // the fields that belong to the committer's goroutine
 		l.step, l.lock, l.idle, l.lookUp = 1500*time.Millisecond, time.Second, time.Second, 1500*time.Millisecond
 		return nil
 	}); err != nil {
@@ -43,7 +43,7 @@ func commitSoon(ctx context.Context, t *testing.T, s *Store, w resources.Write) 
 func awaitSQL(ctx context.Context, t *testing.T, conn *pgx.Conn, condition string) {
 	t.Helper()
 	for met := false; !met; {
-		// Statements of their own: within one, a session takes no notice of new settings.
+		// Separate statements: within one, a session ignores new settings.
 		if err := conn.QueryRow(ctx, "SELECT "+condition).Scan(&met); err != nil {
 			t.Fatal(err)
 		}
@@ -67,9 +67,10 @@ func newReplica(t *testing.T, primary *pgtest.Cluster) *pgtest.Cluster {
 	return replica
 }
 
-// With synchronous replication and the standby gone, COMMIT hangs. Nobody is told that it happened, nor that it did not,
-// and nobody sees it, because a failover could take it back; not even if somebody makes the database stop waiting. When
-// the standby is there again, so are the writes. All of that where the database is to send no warnings, too.
+// With synchronous replication and the standby gone, COMMIT hangs. No answer says that it happened or that it did not,
+// and no read shows it, because a failover could undo it; not even if an administrator ends the database's waiting.
+// When the standby is back, so are the writes. All of that also holds if the database is configured to send no
+// warnings.
 func TestStandbyGone(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)

@@ -36,7 +36,7 @@ type postgresHarness struct {
 	clock       *clocktesting.FakeClock
 	store       *Store
 	reader      *Store // nil: reads go through store, too
-	limits      limits // of those that are opened from now on; zero: as usual
+	limits      limits // for stores that are opened from now on; zero: the usual ones
 }
 
 var schemas atomic.Int64
@@ -102,7 +102,7 @@ func (h *postgresHarness) harness() storetest.Harness {
 			}
 			return h.both()
 		},
-		// What is left when a server ends is what the database has.
+		// After a server has ended, only the database's content remains.
 		Crash: func(t *testing.T) resources.Store {
 			left := h.open(t)
 			t.Cleanup(func() { left.Close() })
@@ -133,7 +133,7 @@ func (h *postgresHarness) both() resources.Store {
 }
 
 // twoServers writes through one store and reads through another. The suite looks at a watch or at "any" right after a
-// commit, so the reader is brought up with it; the tests of "most recent" are elsewhere.
+// commit, so the reader catches up with each commit; "most recent" is tested elsewhere.
 type twoServers struct {
 	*Store
 	writer *Store
@@ -146,12 +146,12 @@ func (s twoServers) Commit(ctx context.Context, writes ...resources.Write) ([]*r
 	}
 	last := slices.MaxFunc(objects, func(a, b *resources.Object) int { return cmp.Compare(a.Revision, b.Revision) }) // the last may be an Expect's
 	if err := s.peers.catchUp(ctx, s.peers.db, last.Revision); err != nil && !s.closing.Load() {
-		return nil, err // of a reader that is closed nobody will ask anything, and the commit happened
+		return nil, err // the reader is closed, so it gets no requests, and the commit happened
 	}
-	// The reader's own listener may be who brings it up. Reads see a change then before it is announced to watches.
+	// The reader's own listener may bring it up to date. Then reads see a change before it is announced to watches.
 	s.applying.Lock()
 	s.applying.Unlock()         //nolint:staticcheck // nothing is done here: whoever had it has announced what it applied
-	for i, o := range objects { // as the reader has it: two servers share no memory
+	for i, o := range objects { // the reader's objects: two servers share no memory
 		if own, err := s.Get(ctx, o.Key, resources.At{Match: resources.Any}); err == nil && own.Revision == o.Revision {
 			objects[i] = own
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
-// A primary that was replaced and comes back as one that takes writes is not used, though it is named first: not for connections that
-// are made anew, not by a server or a command that is started then, and not while the one that replaced it is away.
+// A replaced primary that comes back and takes writes is not used, although it is named first: not for new connections,
+// not by a server or a command that is started then, and not while its successor is away.
 func TestReplacedPrimaryComesBack(t *testing.T) {
 	ctx := testContext(t)
 	h, old := newBreakable(t)
@@ -88,7 +88,7 @@ func TestReplacedPrimaryComesBack(t *testing.T) {
 	commitSoon(ctx, t, server, createMap(t, "end"))
 }
 
-// Where one name leads to the primary, it is not followed back to one that was replaced.
+// If one name leads to the primary, a server does not follow it back to a replaced primary.
 func TestNameOfAReplacedPrimary(t *testing.T) {
 	ctx := testContext(t)
 	h, old := newBreakable(t)
@@ -130,7 +130,7 @@ func TestNameOfAReplacedPrimary(t *testing.T) {
 	commitSoon(ctx, t, s, createMap(t, "end"))
 }
 
-// What comes through a connection that was there before, or through a pooler from elsewhere, is not believed either.
+// Answers through an older connection, or through a pooler from elsewhere, are refused as well.
 func TestPageOfAReplacedPrimary(t *testing.T) {
 	ctx := testContext(t)
 	h, c := newBreakable(t)
@@ -156,7 +156,7 @@ func TestPageOfAReplacedPrimary(t *testing.T) {
 	}
 }
 
-// A server behind a pooler that leads back to a replaced primary is not ready, neither before it has failed to write nor after.
+// A server behind a pooler that leads back to a replaced primary is not ready, neither before a failed write nor after.
 func TestReadyBehindAPoolerOfAReplacedPrimary(t *testing.T) {
 	ctx := testContext(t)
 	h, c := newBreakable(t)
@@ -166,7 +166,7 @@ func TestReadyBehindAPoolerOfAReplacedPrimary(t *testing.T) {
 	}
 	db := h.store.peers.db
 	if _, err := h.store.janitor.task(func() (err error) {
-		config := db.writes.Config() // of connections that were made when they led elsewhere
+		config := db.writes.Config() // of connections that were made when the URL led elsewhere
 		config.ConnConfig.ValidateConnect = nil
 		config.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) { return true, nil }
 		if db.pool, err = db.openPool(ctx, config.Copy(), postgresReaders); err == nil {
@@ -194,7 +194,7 @@ func TestReadyBehindAPoolerOfAReplacedPrimary(t *testing.T) {
 	}
 }
 
-// The newest timeline is that of each cluster, and each host is asked once, however it can be reached.
+// The newest timeline is recorded per cluster, and each host is asked once, whatever the ways to it.
 func TestTimelinesOfHosts(t *testing.T) {
 	var seen timelines
 	seen.note(branch{"1", 1})

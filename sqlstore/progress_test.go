@@ -15,7 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 )
 
-// gate opens rows up to one, at which it waits.
+// gate decrypts rows up to a number, at which it waits.
 type gate struct {
 	value.Transformer
 	rows, at      int
@@ -32,7 +32,8 @@ func (g *gate) TransformFromStorage(ctx context.Context, data []byte, about valu
 	return g.Transformer.TransformFromStorage(ctx, data, about)
 }
 
-// While objects are read it is said how many were, of about how many, and begun anew when they have to be read again.
+// While objects are read, the progress says how many of about how many, and it restarts when they have to be read
+// again.
 func TestProgressOfLoading(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // one reads, part after part
 	s := newSQLiteHarness(t).store
@@ -54,7 +55,7 @@ func TestProgressOfLoading(t *testing.T) {
 		loaded := make(chan error)
 		go func() { loaded <- s.load(context.Background()) }()
 		<-g.reached
-		// Of four parts two are done, with nine rows and ten.
+		// Two of four parts are done, with nine rows and ten.
 		wants("in between", "25 of about 38 objects read")
 		close(g.open)
 		if err := <-loaded; err != nil {
@@ -66,7 +67,7 @@ func TestProgressOfLoading(t *testing.T) {
 	s.db.sealer = s.sealer
 }
 
-// Who opens a store hears of it before what takes long, and not when another has it.
+// Begin is called before the steps that take long, and not if another process has the file.
 func TestBegin(t *testing.T) {
 	begun := 0
 	o := Options{URL: sqliteScheme + filepath.Join(t.TempDir(), "a.db"), Logger: slog.New(slog.DiscardHandler), Progress: &Progress{}}
@@ -88,7 +89,7 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// What is waited for at a start is not usable meanwhile, and is again afterwards.
+// A database that a start waits for is not usable meanwhile, and is usable again afterwards.
 func TestProgressOfWaiting(t *testing.T) {
 	p := &Progress{}
 	o := Options{URL: "postgres://nobody@127.0.0.1:1/x", AwaitTimeout: time.Hour, Progress: p}

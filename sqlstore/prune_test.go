@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/resources/storetest"
 )
 
-// A prune that fails changes nothing: what it was to delete can still be read, and is still counted until it is deleted.
+// A failed prune changes nothing: its changes can still be read, and are counted until they are deleted.
 func TestFailedPrune(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		h := newSQLiteHarness(t)
@@ -33,7 +33,7 @@ func TestFailedPrune(t *testing.T) {
 func testFailedPrune(t *testing.T, s *Store, age func(), refuse, allow string) {
 	ctx := context.Background()
 	start := s.revisions.current.Load()
-	const objects = 600 // more than the log in memory of a harness has, and than one step takes
+	const objects = 600 // more than the log in memory of a harness holds, and than one step prunes
 	for i := range objects {
 		mustCommit(t, s, createMap(t, strconv.Itoa(i)))
 	}
@@ -57,7 +57,7 @@ func testFailedPrune(t *testing.T, s *Store, age func(), refuse, allow string) {
 	s.wantHistory(t, counted)
 
 	s.exec(t, allow)
-	for s.floor.Load() == start { // the janitor of the store may be at it as well
+	for s.floor.Load() == start { // the janitor of the store may be pruning as well
 		if _, err := s.janitor.prune(); err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func testFailedPrune(t *testing.T, s *Store, age func(), refuse, allow string) {
 	s.wantHistory(t, 0)
 }
 
-// A count of history that went wrong does not stay wrong.
+// A wrong count of history is corrected.
 func TestHistoryIsCountedAnew(t *testing.T) {
 	h := newSQLiteHarness(t)
 	mustCommit(t, h.store, createMap(t, "a"))
@@ -85,7 +85,7 @@ func TestHistoryIsCountedAnew(t *testing.T) {
 	h.store.wantHistory(t, size)
 }
 
-// History keeps its bound while many write as fast as they can, not some time after.
+// History keeps its bound at every moment while many clients write as fast as they can.
 func TestHistoryKeepsItsBound(t *testing.T) {
 	const bound = 1 << 20 // more than one batch has
 	t.Run("SQLite", func(t *testing.T) {
@@ -127,7 +127,7 @@ func testHistoryKeepsItsBound(t *testing.T, s *Store, bound int64) {
 				writes := make([]resources.Write, each)
 				for j := range writes {
 					writes[j] = createMap(t, fmt.Sprintf("%d-%d-%d", n, i%3, j))
-					if i >= 3 { // was made three rounds ago
+					if i >= 3 { // created three rounds ago
 						writes[j].Op = resources.Update
 						o, err := s.Get(context.Background(), writes[j].Key, resources.At{})
 						if err != nil {
@@ -157,7 +157,7 @@ func testHistoryKeepsItsBound(t *testing.T, s *Store, bound int64) {
 	}
 }
 
-// What cannot be pruned fails no writes: batches leave it to the janitor until that has succeeded.
+// Changes that cannot be pruned fail no writes: batches leave pruning to the janitor until it has succeeded.
 func TestBatchesGoOnWithoutPruning(t *testing.T) {
 	h := newSQLiteHarness(t)
 	h.close(t)
@@ -178,7 +178,7 @@ func TestBatchesGoOnWithoutPruning(t *testing.T) {
 	}
 }
 
-// History ages while the server runs, however often it is started again.
+// History ages while the server runs, however often it is restarted.
 func TestAgeGoesOnAcrossRestarts(t *testing.T) {
 	h := newSQLiteHarness(t)
 	first := mustCommit(t, h.store, createMap(t, "first"))[0]
@@ -194,7 +194,8 @@ func TestAgeGoesOnAcrossRestarts(t *testing.T) {
 	}
 }
 
-// The time that a store was open without a write ages history, and the time that it was closed does not, however often it is restarted.
+// The time while a store is open without writes ages history, and the time while it is closed does not, however often
+// it is restarted.
 func TestAgeGoesOnWithoutWrites(t *testing.T) {
 	restarts := func(t *testing.T, clock interface{ Step(time.Duration) }, restart func(closed func()) *Store, prune func(*testing.T)) {
 		s := restart(func() {})
@@ -234,7 +235,7 @@ func TestAgeGoesOnWithoutWrites(t *testing.T) {
 	})
 }
 
-// The time that a server was away does not age history.
+// The time while a server was away does not age history.
 func TestHistoryWaitsForTheServer(t *testing.T) {
 	h := newSQLiteHarness(t)
 	start := h.store.revisions.current.Load()

@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/resources/views"
 )
 
-// Rows are read in pages that are bounded in bytes, too, whatever their number, and each row is in one.
+// Rows are read in pages that are bounded in bytes as well, however many rows there are, and each row is in one page.
 func TestQueryPages(t *testing.T) {
 	onViewed(t, nil, func(t *testing.T, s viewed) {
 		const each, objects = 1 << 20, 11
@@ -51,7 +51,7 @@ func TestQueryPages(t *testing.T) {
 	})
 }
 
-// A query cannot hand in rows of its own, nor values of any size.
+// A query can neither pass in rows of its own, nor compute values of unbounded size.
 func TestQueryOfHarm(t *testing.T) {
 	onViewed(t, nil, func(t *testing.T, s viewed) {
 		for _, statement := range []string{"SELECT rowlock_emit(1, 2, 3)", "SELECT 1 WHERE rowlock_emit_(1) IS NULL", fmt.Sprintf("SELECT length(zeroblob(%d))", valueMost+1),
@@ -60,7 +60,7 @@ func TestQueryOfHarm(t *testing.T) {
 				t.Errorf("%s: %q", statement, rows)
 			}
 		}
-		// Who knows the name of the function, which is another one each time, hands in no row that is none.
+		// Even a query that knows the function's name, which is random, cannot pass in a row of a wrong form.
 		source, err := OpenSource(t.Context(), s.options)
 		if err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func TestQueryOfHarm(t *testing.T) {
 	})
 }
 
-// A text goes on behind U+0000, and backslashes are what they are; of JSON that is too deep for SQLite there are the names.
+// A text continues after U+0000, and backslashes are kept; of JSON that is too deep for SQLite the names are shown.
 func TestQueryOfOddJSON(t *testing.T) {
 	onViewed(t, nil, func(t *testing.T, s viewed) {
 		s.put(t, "widgets.example.com", "a", "zero", `,"annotations":{"z":"a\u0000b\u0000","y":"a\\u0000b","x":"\\\u0000"}}}`)

@@ -9,14 +9,14 @@ import (
 	"github.com/rowlock/rowlock/resources/views"
 )
 
-// emptyTables is an empty database with the tables that views are of.
+// emptyTables opens an empty database with the tables that the views read.
 func emptyTables(f *testing.F) *sql.DB {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { db.Close() })
-	db.SetMaxOpenConns(1) // or each has its own
+	db.SetMaxOpenConns(1) // each connection would have its own database
 	for _, s := range []string{
 		"CREATE TABLE objects (resource TEXT, namespace TEXT, name TEXT, revision INTEGER, data TEXT)",
 		"INSERT INTO objects VALUES ('widgets.example.com', 'a', 'b', 1, '{\"spec\":{\"size\":1,\"list\":[{\"type\":\"a\",\"status\":\"b\"}]}}')",
@@ -28,7 +28,8 @@ func emptyTables(f *testing.F) *sql.DB {
 	return db
 }
 
-// FuzzOneQuery sends any text to what finds the one statement in it: SQLite finds no other one in what comes of it, and writes nothing by it.
+// FuzzOneQuery passes any text to oneQuery: SQLite finds no second statement in its result, and the result writes
+// nothing.
 func FuzzOneQuery(f *testing.F) {
 	for _, seed := range []string{"SELECT 1", "select 1; -- done", "/* a */ VALUES (';', \"--\", `/*`, [;]);", "SELECT 1; SELECT 2", "SELECT 'a''b;'", "INSERT INTO objects VALUES (1)",
 		"WITH a AS (SELECT 1) SELECT * FROM a;;", "SELECT $$;$$", "SELECT 1 /* ", "\xff;", "SELECT\x001", "WITH a AS (SELECT 1) DELETE FROM objects", "select E'\\';'"} {
@@ -47,17 +48,18 @@ func FuzzOneQuery(f *testing.F) {
 			t.Fatalf("%q is no beginning of %q", query, text)
 		}
 		if strings.Contains(strings.ToLower(query), "recursive") {
-			return // it may never end
+			return // it may not terminate
 		}
 		var n int
-		_ = db.QueryRow("SELECT count(*) FROM (" + query + "\n)").Scan(&n) // it may say anything
+		_ = db.QueryRow("SELECT count(*) FROM (" + query + "\n)").Scan(&n) // it may return anything
 		if err := db.QueryRow("SELECT count(*) FROM objects").Scan(&n); err != nil || n != 1 {
 			t.Fatalf("%q: %d objects are left, %v", text, n, err)
 		}
 	})
 }
 
-// FuzzColumnPaths sends any JSONPath of a printer column to what makes views of definitions: a view that comes of it can be asked.
+// FuzzColumnPaths passes any JSONPath of a printer column to the code that makes views of definitions: SQLite accepts
+// the views.
 func FuzzColumnPaths(f *testing.F) {
 	for _, seed := range [][2]string{{".spec.size", "size"}, {`.spec.list[?(@.type=="a")].status`, "A"}, {".spec.list[0].type", "x"}, {`.metadata.labels.a\.b/c`, "'"}, {`.spec['a"b']`, `"`},
 		{"{.spec.size}", "namespace"}, {`.spec.list[?(@.type=='it''s')].status`, ";--"}, {".spec..size", ""}, {".spec.list[99999999999]", "n"}, {".a[?(@.b==\"\x00\")].c", "z"}} {

@@ -10,10 +10,12 @@ import (
 	"testing"
 )
 
-// boundedVariable has the test binary ask of a database, which is named, what takes too much memory: the bound is for a process.
+// boundedVariable makes the test binary run queries that take too much memory on the named database: the bound is per
+// process.
 const boundedVariable = "ROWLOCK_TEST_BOUNDED"
 
-// askTooMuch asks for what takes too much memory: to sort, to gather, to join. Each is refused, and others are answered after it.
+// askTooMuch runs queries that take too much memory: to sort, to group, to join. Each is refused, and later queries are
+// answered.
 func askTooMuch(path string) (err error) {
 	if !BoundQueries() {
 		return errors.New("SQLite was in use before")
@@ -44,7 +46,7 @@ func askTooMuch(path string) (err error) {
 	return nil
 }
 
-// No query takes all of the memory of a machine.
+// No query can take all memory of a machine.
 func TestQueryMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rowlock.db")
 	mustOpen(t, Options{URL: "sqlite://" + path}).Close()

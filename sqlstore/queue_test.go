@@ -9,14 +9,14 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// patient is a queue that gathers for as long as it takes, after a batch of so many.
+// patient returns a queue that gathers without a time limit, after a batch of so many requests.
 func patient(committed int) *queue {
 	q := newQueue(limits{quiet: time.Hour, gather: time.Hour})
 	q.noteCommit(committed)
 	return q
 }
 
-// takeLater takes a batch, and returns when the committer gathers.
+// takeLater starts to take a batch, and returns when the committer gathers.
 func takeLater(t *testing.T, q *queue) <-chan []*request {
 	t.Helper()
 	taken := make(chan []*request, 1)
@@ -53,7 +53,7 @@ func (q *queue) putSome(n int) {
 	}
 }
 
-// A batch is of as many as the one before and those who came while that was committed.
+// A batch has as many requests as the previous one and those that came while that was committed.
 func TestGather(t *testing.T) {
 	q := patient(0)
 	q.putSome(1)
@@ -69,7 +69,7 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// Who is alone does not wait, nor who comes when enough are there.
+// A single client does not wait, nor does a request that comes when there are enough.
 func TestGatherNobodyElse(t *testing.T) {
 	q := patient(0)
 	for range 3 {
@@ -82,7 +82,7 @@ func TestGatherNobodyElse(t *testing.T) {
 	wantBatch(t, q, gatherMost)
 }
 
-// Upkeep and the end are reasons not to wait longer.
+// Upkeep and the end of the queue stop gathering.
 func TestGatherEnds(t *testing.T) {
 	for name, end := range map[string]func(*queue){
 		"task":  func(q *queue) { q.putTask(func() {}) },
@@ -100,7 +100,7 @@ func TestGatherEnds(t *testing.T) {
 	}
 }
 
-// Where nobody comes in time, the batch is committed without.
+// If no further requests come in time, the batch is committed without them.
 func TestGatherInVain(t *testing.T) {
 	q := patient(5)
 	q.limits.quiet = time.Nanosecond
@@ -108,7 +108,7 @@ func TestGatherInVain(t *testing.T) {
 	wantBatch(t, q, 1)
 }
 
-// However many come, one after the other, nobody waits for long.
+// Even if requests keep coming, none waits for long.
 func TestGatherIsBounded(t *testing.T) {
 	q := patient(gatherMost)
 	q.limits.quiet, q.limits.gather = time.Millisecond, 1
@@ -120,13 +120,13 @@ func TestGatherIsBounded(t *testing.T) {
 	}
 }
 
-// An old signal is no reason to stop.
+// An old signal does not stop gathering.
 func TestGatherOldSignal(t *testing.T) {
 	q := patient(3)
 	q.putSome(1)
 	q.signal()
 	taken := takeLater(t, q)
-	for signalled := true; signalled; runtime.Gosched() { // until it has seen that
+	for signalled := true; signalled; runtime.Gosched() { // until the committer has seen the old signal
 		q.mu.Lock()
 		signalled = len(q.wake) > 0
 		q.mu.Unlock()
@@ -137,14 +137,15 @@ func TestGatherOldSignal(t *testing.T) {
 	}
 }
 
-// Requests that are refused are writers as well: who is alone and only ever refused does not wait for those of before.
+// Refused requests count as writers as well: a single client whose requests are all refused does not wait for the
+// earlier clients.
 func TestGatherAfterRefusal(t *testing.T) {
 	h := newSQLiteHarness(t)
 	mustCommit(t, h.store, createMap(t, "taken"))
 	q := h.store.queue
 	for range 2 {
 		q.mu.Lock()
-		q.writers = gatherMost // what is left of a crowd
+		q.writers = gatherMost // of earlier clients
 		q.mu.Unlock()
 		if _, err := h.store.Commit(t.Context(), createMap(t, "taken")); !errors.Is(err, resources.ErrExists) {
 			t.Fatal(err)

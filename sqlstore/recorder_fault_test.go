@@ -19,12 +19,13 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqltest"
 )
 
-// Changes that are not recorded yet stay in the log for as long again; its size goes before, and then a gap is told of.
+// Changes that are not recorded yet stay in the log twice as long; the bound of its size goes first, and then a gap is
+// reported.
 func TestPruneWaitsForObjectHistory(t *testing.T) {
 	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, clock interface{ Step(time.Duration) }) {
 		s := open(ObjectHistory{Age: time.Hour})
 		historyOf(t, s, resources.RevisionQuery{})
-		s.recorder.mu.Lock() // it does not come to anything
+		s.recorder.mu.Lock() // so that it records nothing
 		held := true
 		release := func() {
 			if held {
@@ -53,7 +54,7 @@ func TestPruneWaitsForObjectHistory(t *testing.T) {
 	})
 }
 
-// What nothing is kept of is passed without a commit, and the database is told before the log is pruned.
+// Changes of which nothing is kept are passed without a commit, and the position is stored before the log is pruned.
 func TestObjectHistoryOfNothing(t *testing.T) {
 	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, clock interface{ Step(time.Duration) }) {
 		s := open(ObjectHistory{Age: time.Hour})
@@ -75,7 +76,7 @@ func TestObjectHistoryOfNothing(t *testing.T) {
 	})
 }
 
-// patientLimits are for a machine that is busy: nothing is given up for being slow.
+// patientLimits are for a busy machine: no operation fails for being slow.
 func patientLimits() limits {
 	l := usualLimits
 	for _, d := range []*time.Duration{&l.step, &l.read, &l.rows, &l.lookUp, &l.lock, &l.idle, &l.ping} {
@@ -123,7 +124,7 @@ func TestObjectHistoryOfServers(t *testing.T) {
 	servers[0].wantCounted(t)
 }
 
-// A step that fails at its end has done nothing, and the next one does all of it, once.
+// A step that fails at its end has no effect, and the next one does all of its work, once.
 func TestObjectHistoryStepIsWhole(t *testing.T) {
 	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, clock interface{ Step(time.Duration) }) {
 		s := open(ObjectHistory{Age: time.Hour})
@@ -152,7 +153,8 @@ func TestObjectHistoryStepIsWhole(t *testing.T) {
 	})
 }
 
-// recorderVariable makes the program of this test one that writes and records, and says so: it is the URL and the schema, in lines.
+// recorderVariable makes the test binary write and record, and print its progress; its value is the URL and the schema,
+// in lines.
 const recorderVariable = "ROWLOCK_TEST_RECORDER"
 
 func recordUntilKilled(where string) error {
@@ -173,7 +175,7 @@ func recordUntilKilled(where string) error {
 	return err
 }
 
-// awaitGone waits until Postgres has done what a process that was killed has sent, which may be a COMMIT.
+// awaitGone waits until Postgres has finished the last statements of a killed process, which may include a COMMIT.
 func awaitGone(t *testing.T, o Options, name string) {
 	t.Helper()
 	if !isPostgres(o.URL) {
@@ -196,7 +198,8 @@ func awaitGone(t *testing.T, o Options, name string) {
 	}
 }
 
-// A server that is killed while it writes and records leaves a history that the next one goes on with: every write is there once.
+// A server that is killed while it writes and records leaves a history that the next one continues: it has every write
+// once.
 func TestObjectHistoryKilled(t *testing.T) {
 	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, _ interface{ Step(time.Duration) }) {
 		for _, steps := range []int{20, 1, 33} {

@@ -14,7 +14,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Where the row that says how far it has come is gone, the object history goes on behind what it has, and the log says so, once each time.
+// If the row of the table recording is lost, the object history continues after its last write, and each loss is logged
+// once.
 func TestObjectHistoryWithoutItsRow(t *testing.T) {
 	for name, options := range map[string]func(*testing.T) Options{"SQLite": sqliteOptions, "Postgres": postgresOptions} {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +37,7 @@ func TestObjectHistoryWithoutItsRow(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			s = mustOpen(t, o) // one that knows nothing of before
+			s = mustOpen(t, o) // a server without earlier state
 			mustCommit(t, s, object(t, "widgets", "shop", "c", "u3", `"size":1`))
 			wantHistoryOf(t, s, resources.RevisionQuery{}, a, b, c)
 			s.wantCounted(t)
@@ -53,7 +54,7 @@ func TestObjectHistoryWithoutItsRow(t *testing.T) {
 	}
 }
 
-// A write that is larger than all that is to be kept is there without its object, and what was there before it stays.
+// A write that is larger than the whole history is recorded without its object, and earlier writes stay.
 func TestObjectHistoryOfALargeObject(t *testing.T) {
 	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, _ interface{ Step(time.Duration) }) {
 		s := open(ObjectHistory{Age: time.Hour, Size: 4096})
@@ -74,7 +75,8 @@ func TestObjectHistoryOfALargeObject(t *testing.T) {
 	})
 }
 
-// A write that makes a large object small is there with what the object became, and without what it was: it can be taken back.
+// A write that makes a large object small is recorded with the object after it, and without the one before: it can be
+// undone.
 func TestObjectHistoryOfALargeObjectThatShrinks(t *testing.T) {
 	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, _ interface{ Step(time.Duration) }) {
 		s := open(ObjectHistory{Age: time.Hour, Size: 4096})

@@ -25,7 +25,7 @@ type jumpingClock struct {
 
 func (c *jumpingClock) Now() time.Time { return c.FakeClock.Now().Add(time.Duration(c.ahead.Load())) }
 
-// A clock that is set forward takes nothing from the history; the time that passes does.
+// Setting the clock forward removes nothing from the history; the time that really passes does.
 func TestObjectHistoryOutlivesJumps(t *testing.T) {
 	h := newSQLiteHarness(t)
 	h.close(t)
@@ -92,7 +92,7 @@ func withHistory(t *testing.T, on func(t *testing.T, open func(ObjectHistory) *S
 	})
 }
 
-// object is a write of an object with a member.
+// object returns a write of an object with a member.
 func object(t testing.TB, resource, namespace, name, uid, member string) resources.Write {
 	t.Helper()
 	w := createMap(t, name)
@@ -114,7 +114,7 @@ func remove(o *resources.Object) resources.Write {
 	return resources.Write{Op: resources.Delete, Key: o.Key, From: o.Revision}
 }
 
-// historyOf is what is kept, after all was recorded, the first first, as text.
+// historyOf returns the writes in the history, after all were recorded, oldest first, as text.
 func historyOf(t *testing.T, s *Store, q resources.RevisionQuery) (out []string) {
 	t.Helper()
 	if err := s.RecordHistory(t.Context()); err != nil {
@@ -141,8 +141,8 @@ func wantHistoryOf(t *testing.T, s *Store, q resources.RevisionQuery, want ...st
 	}
 }
 
-// Each write is kept with who made it, what it changed, and the object before and after it; heartbeats, events, leases and Rowlock's own
-// rows are not.
+// Each write is recorded with its author, its changed paths, and the object before and after it; heartbeats, events,
+// leases and Rowlock's own rows are not.
 func TestObjectHistory(t *testing.T) {
 	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, _ interface{ Step(time.Duration) }) {
 		s := open(ObjectHistory{Age: time.Hour})
@@ -193,12 +193,13 @@ func TestObjectHistory(t *testing.T) {
 	})
 }
 
-// The first update that is seen of an object that was there before is kept with what it was; history that began later has what the log has.
+// The first update of an object that existed before is recorded with the object before; a history that begins later
+// takes what the log has.
 func TestObjectHistoryOfWhatWasThere(t *testing.T) {
 	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, clock interface{ Step(time.Duration) }) {
 		s := open(ObjectHistory{})
 		o := mustCommit(t, s, object(t, "widgets", "shop", "a", "u1", `"size":1`))[0]
-		if err := s.RecordHistory(t.Context()); err != nil { // without one, it does nothing
+		if err := s.RecordHistory(t.Context()); err != nil { // without an object history, it does nothing
 			t.Fatal(err)
 		}
 		clock.Step(2 * storetest.HistoryAge)
@@ -215,7 +216,7 @@ func TestObjectHistoryOfWhatWasThere(t *testing.T) {
 	})
 }
 
-// Of an object so many writes are kept, of all so many bytes, and nothing beyond the age.
+// The history is bounded: in the writes of each object, in the bytes of all writes, and in age.
 func TestObjectHistoryIsBounded(t *testing.T) {
 	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, clock interface{ Step(time.Duration) }) {
 		s := open(ObjectHistory{Age: time.Hour, Revisions: 3})
@@ -270,7 +271,8 @@ func TestObjectHistoryIsBounded(t *testing.T) {
 	})
 }
 
-// recordNow makes a step of the recorder, which does not rest before it: that depends on how long the one before has taken.
+// recordNow makes a step of the recorder without a rest before it, whose length would depend on the duration of the
+// previous step.
 func (s *Store) recordNow(t *testing.T) {
 	t.Helper()
 	s.recorder.mu.Lock()
@@ -281,7 +283,7 @@ func (s *Store) recordNow(t *testing.T) {
 	}
 }
 
-// wantCounted compares what the history has with how much it believes to have.
+// wantCounted compares the size of the history with the counted one.
 func (s *Store) wantCounted(t *testing.T) {
 	t.Helper()
 	var sum, counted int64
@@ -291,10 +293,12 @@ func (s *Store) wantCounted(t *testing.T) {
 	}
 }
 
-// recordedMarker is a value to look for in the history. It is in the objects in clear, so that files of a cluster that others use may have it.
+// recordedMarker is a value to look for in the history. Objects contain it unencrypted, so shared files of a cluster
+// may have it.
 const recordedMarker = "the-recorded-marker"
 
-// The values of Secrets are not in the database of the history, nor what is encrypted in the table of objects; a rewrite encrypts the history, too.
+// The history contains neither values of Secrets nor unencrypted data of objects that the table objects has encrypted;
+// a rewrite encrypts the history, too.
 func TestObjectHistoryHides(t *testing.T) {
 	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, _ interface{ Step(time.Duration) }) {
 		s := open(ObjectHistory{Age: time.Hour})
@@ -352,7 +356,7 @@ func TestObjectHistoryIsSealed(t *testing.T) {
 	})
 }
 
-// wantSealed checks how many revisions are encrypted, with the names of fields.
+// wantSealed checks how many revisions are encrypted, including their paths.
 func (s *Store) wantSealed(t *testing.T, want int) {
 	t.Helper()
 	got := 0

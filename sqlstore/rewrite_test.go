@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// mustRewrite rewrites all, and returns what was done to each table.
+// mustRewrite rewrites everything, and returns the result for each table.
 func mustRewrite(t *testing.T, s *Store) map[string]Rewritten {
 	t.Helper()
 	done := map[string]Rewritten{}
@@ -27,8 +27,8 @@ func mustRewrite(t *testing.T, s *Store) map[string]Rewritten {
 	return done
 }
 
-// What was written before there was encryption, or by a key that is not the first any more, is rewritten, history too, at the revisions
-// that it had; after that it is not to be found in the file.
+// Rows that are not encrypted, or not with the first key, are rewritten, also in history, at the same revisions; after
+// that the file no longer contains the old bytes.
 func TestRewrite(t *testing.T) {
 	gcm, cbc := "aesgcm: {keys: ["+keyOf("a")+"]}", "aescbc: {keys: ["+keyOf("b")+"]}"
 	onBothSealed(t, nil, func(t *testing.T, on *sealedOn) {
@@ -83,7 +83,7 @@ func TestRewrite(t *testing.T) {
 	})
 }
 
-// Who follows the log sees whole transactions, also while it is rewritten, and what is written meanwhile is not lost.
+// Servers that follow the log see whole transactions, also while it is rewritten, and concurrent writes are not lost.
 func TestRewriteBesideWriters(t *testing.T) {
 	h := newPostgresHarness(t)
 	open := func(with ...string) *Store {
@@ -127,7 +127,7 @@ func TestRewriteBesideWriters(t *testing.T) {
 	if done := mustRewrite(t, second); done["objects"].Unreadable != 0 || strings.Contains(rawRows(t, second), `"a":"`) {
 		t.Errorf("after all: %+v", done)
 	}
-	// The two changes of each commit still are of one transaction.
+	// The two changes of each commit still belong to one transaction.
 	if err := second.db.each(t.Context(), func(scan func(...any) error) error {
 		var apart int
 		if err := scan(&apart); err != nil || apart > 0 {
@@ -140,7 +140,7 @@ func TestRewriteBesideWriters(t *testing.T) {
 	}
 }
 
-// A rewrite that was interrupted goes on; what cannot be decrypted is told of and left.
+// An interrupted rewrite can be continued; rows that cannot be decrypted are reported and left.
 func TestRewriteInterrupted(t *testing.T) {
 	gcm := "aesgcm: {keys: [" + keyOf("a") + "]}"
 	onBothSealed(t, nil, func(t *testing.T, on *sealedOn) {
@@ -168,8 +168,8 @@ func TestRewriteInterrupted(t *testing.T) {
 	})
 }
 
-// rewriterVariable makes the program of this test one that rewrites a database, and says so after each step: it is the URL, the schema
-// and a file with an EncryptionConfiguration, in lines.
+// rewriterVariable makes the test binary rewrite a database, and print each step; its value is the URL, the schema and
+// a file with an EncryptionConfiguration, in lines.
 const rewriterVariable = "ROWLOCK_TEST_REWRITER"
 
 func rewriteUntilKilled(what string) error {
@@ -186,7 +186,7 @@ func rewriteUntilKilled(what string) error {
 	return s.Rewrite(context.Background(), func(Rewritten) { fmt.Println("step") })
 }
 
-// One that is killed in the middle leaves what can be read, and the next one does the rest.
+// A rewrite that is killed in the middle leaves all rows readable, and the next one does the rest.
 func TestRewriteKilled(t *testing.T) {
 	gcm := "aesgcm: {keys: [" + keyOf("a") + "]}"
 	onBothSealed(t, nil, func(t *testing.T, on *sealedOn) {
@@ -217,7 +217,7 @@ func TestRewriteKilled(t *testing.T) {
 	})
 }
 
-// killAfter runs the program of this test with a variable, and kills it when it has said so many lines.
+// killAfter runs the test binary with a variable, and kills it after so many lines of output.
 func killAfter(t *testing.T, lines int, variable string) {
 	t.Helper()
 	cmd := exec.CommandContext(testContext(t), os.Args[0])

@@ -8,12 +8,13 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/kmstest"
 )
 
-// The key of a KMS plugin is rotated: what it encrypted before can be read and is stale, until it was rewritten, history too; then the key
-// of before may go. Where it goes too early, what it encrypted cannot be read, and everything else can.
+// After the key of a KMS plugin is rotated, rows encrypted with the old key can be read and are stale until they are
+// rewritten, also in history; then the old key may be removed. If it is removed too early, those rows cannot be read,
+// and all others can.
 func TestKMSRotation(t *testing.T) {
 	onBothSealed(t, nil, func(t *testing.T, on *sealedOn) {
 		plugin := kmstest.New(t)
-		reopen := func() *Store { // with what knows no key yet
+		reopen := func() *Store { // with a new transformer, which has no key cached
 			t.Helper()
 			return on.Reopen(transformers(t, "configmaps", kms(plugin)))
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Objects whose lifetime is over and that cannot be decrypted keep no others from going, however many they are.
+// Expired objects that cannot be decrypted do not prevent the deletion of others, however many they are.
 func TestExpiryBesideUnreadable(t *testing.T) {
 	a := "aesgcm: {keys: [" + keyOf("a") + "]}"
 	onBothSealed(t, transformers(t, "configmaps", a), func(t *testing.T, on *sealedOn) {
@@ -48,7 +48,7 @@ func TestExpiryBesideUnreadable(t *testing.T) {
 	})
 }
 
-// slowPlugin knows how to open "known", and asks somebody about everything else, who fails after a while.
+// slowPlugin opens "known" itself, and calls a plugin for everything else, which fails after a while.
 type slowPlugin struct {
 	value.Transformer
 	takes time.Duration
@@ -68,7 +68,8 @@ func (p *slowPlugin) TransformFromStorage(ctx context.Context, data []byte, _ va
 	return nil, false, errors.New("the plugin is not well")
 }
 
-// Who reads many rows does not wait for a plugin that fails, be it slowly or soon, with each of them; what opens without asking is read.
+// A read of many rows does not wait for a failing plugin with each of them, whether it fails slowly or fast; rows that
+// open without a call are read.
 func TestPluginThatFails(t *testing.T) {
 	for _, takes := range []time.Duration{openSlowly, openSlowly / 4} {
 		p := &slowPlugin{takes: takes}

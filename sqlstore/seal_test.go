@@ -22,12 +22,12 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/kmstest"
 )
 
-// keyOf is a key of 32 bytes as an EncryptionConfiguration has it.
+// keyOf returns a key of 32 bytes in the form of an EncryptionConfiguration.
 func keyOf(name string) string {
 	return fmt.Sprintf("{name: %s, secret: %s}", name, base64.StdEncoding.EncodeToString([]byte(strings.Repeat(name, 32)[:32])))
 }
 
-// encryptionFile is an EncryptionConfiguration for some resources, of which each provider is a line of YAML.
+// encryptionFile writes an EncryptionConfiguration for a resource; each provider is a line of YAML.
 func encryptionFile(t testing.TB, resource string, providers ...string) string {
 	t.Helper()
 	text := "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources:\n- resources: ['" + resource + "']\n  providers:\n"
@@ -41,7 +41,7 @@ func encryptionFile(t testing.TB, resource string, providers ...string) string {
 	return file
 }
 
-// transformers are those of such a configuration.
+// transformers returns the transformers of such a configuration.
 func transformers(t testing.TB, resource string, providers ...string) value.ResourceTransformers {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -53,7 +53,7 @@ func transformers(t testing.TB, resource string, providers ...string) value.Reso
 	return encryptionconfig.StaticTransformers(c.Transformers)
 }
 
-// providers are each of them, by name, as a line of YAML.
+// providers returns all kinds of providers by name, each as a line of YAML.
 func providers(t testing.TB) map[string]string {
 	return map[string]string{
 		"aesgcm":    "aesgcm: {keys: [" + keyOf("a") + "]}",
@@ -69,7 +69,8 @@ func kms(p *kmstest.Plugin) string {
 
 const identityProvider = "identity: {}"
 
-// secretMarker is what must not be found in the database, so no other test writes it in clear: a log that Postgres uses again still has it.
+// secretMarker must not be found in the database. No other test writes it unencrypted, since logs that Postgres reuses
+// keep old content.
 const secretMarker = "the-secret-marker"
 
 // secret is a write of a ConfigMap with the marker, also in its selectable fields.
@@ -94,17 +95,17 @@ type sealedOn struct {
 	Store *Store
 	// Reopen opens the database again with other transformers, after closing it.
 	Reopen func(value.ResourceTransformers) *Store
-	// Another opens it for another server; nil: there can be but one.
+	// Another opens it for another server; nil: there can be only one.
 	Another func(value.ResourceTransformers) *Store
 	// Files is a folder with all files of the database.
 	Files string
-	// Prune takes all of history out.
+	// Prune removes all of history.
 	Prune func()
 	// Later moves the clock.
 	Later func(time.Duration)
 }
 
-// onBothSealed runs a test with a store in each database that encrypts.
+// onBothSealed runs a test with an encrypting store on each database.
 func onBothSealed(t *testing.T, with value.ResourceTransformers, test func(t *testing.T, on *sealedOn)) {
 	t.Run("SQLite", func(t *testing.T) {
 		h := &sqliteHarness{path: filepath.Join(t.TempDir(), "rowlock.db"), clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
@@ -152,7 +153,7 @@ func onBothSealed(t *testing.T, with value.ResourceTransformers, test func(t *te
 	})
 }
 
-// rawRows is all text that the tables have.
+// rawRows returns all text of the tables.
 func rawRows(t *testing.T, s *Store) string {
 	t.Helper()
 	var all strings.Builder
@@ -172,7 +173,7 @@ func rawRows(t *testing.T, s *Store) string {
 	return all.String()
 }
 
-// filesWith are the files of a folder that have some text. Files that a database removes meanwhile have none.
+// filesWith returns the files of a folder that contain a text. Files that the database removes meanwhile are ignored.
 func filesWith(t *testing.T, dir, marker string) (found []string) {
 	t.Helper()
 	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -193,7 +194,7 @@ func filesWith(t *testing.T, dir, marker string) (found []string) {
 	return found
 }
 
-// wantRevisionOf checks that an object is as it was written, with its fields.
+// wantSecret checks that an object is as it was written, with its fields.
 func wantSecret(t *testing.T, s *Store, key resources.Key, revision int64, marker string) {
 	t.Helper()
 	o, err := s.Get(t.Context(), key, resources.At{})
@@ -207,8 +208,8 @@ func wantSecret(t *testing.T, s *Store, key resources.Key, revision int64, marke
 	}
 }
 
-// Whatever encrypts: nothing of an object is in the database, neither in objects nor in changes, in no column and in no file; and all of
-// it can be read again, the past as well.
+// With every provider, no part of an object is in the database unencrypted, neither in objects nor in changes, in no
+// column and no file; and everything can be read again, also the past.
 func TestNothingInClear(t *testing.T) {
 	for name, provider := range providers(t) {
 		t.Run(name, func(t *testing.T) {
@@ -256,7 +257,7 @@ func TestNothingInClear(t *testing.T) {
 	}
 }
 
-// filesOfPostgres are the files of the cluster that have some text, after all that is in its memory was written.
+// filesOfPostgres returns the files of the cluster that contain a text, after a checkpoint.
 func filesOfPostgres(t *testing.T, marker string) []string {
 	t.Helper()
 	c, err := cluster()

@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/kmstest"
 )
 
-// wantUnreadable checks that a read failed since an object cannot be decrypted, in kube-apiserver's words.
+// wantUnreadable checks that a read failed because an object cannot be decrypted, with kube-apiserver's message.
 func wantUnreadable(t *testing.T, what string, err error, text string) {
 	t.Helper()
 	var unreadable *resources.TransformError
@@ -22,8 +22,8 @@ func wantUnreadable(t *testing.T, what string, err error, text string) {
 	}
 }
 
-// What cannot be decrypted is answered with an error wherever it would be shown, and harms nothing else; once the key is there
-// it is as it was.
+// An object that cannot be decrypted makes every read that would return it fail, and affects nothing else; once the key
+// is available, it is readable again.
 func TestUnreadable(t *testing.T) {
 	a, b := "aesgcm: {keys: ["+keyOf("a")+"]}", "aesgcm: {keys: ["+keyOf("b")+"]}"
 	onBothSealed(t, transformers(t, "configmaps", a), func(t *testing.T, on *sealedOn) {
@@ -75,7 +75,7 @@ func TestUnreadable(t *testing.T) {
 	})
 }
 
-// What one key has is not to be read under another: the key is bound to it.
+// A row that is sealed for one object cannot be read as another one: the object's key is bound to it.
 func TestSwappedRows(t *testing.T) {
 	for name, provider := range map[string]string{"aesgcm": providers(t)["aesgcm"], "kms": providers(t)["kms"]} {
 		t.Run(name, func(t *testing.T) {
@@ -95,12 +95,12 @@ func TestSwappedRows(t *testing.T) {
 	}
 }
 
-// A KMS plugin that does not answer when a server starts is asked again by those who want to read, and nothing has to be started again.
+// A KMS plugin that does not answer when a server starts is called again by later reads, and no restart is needed.
 func TestPluginComesLater(t *testing.T) {
 	plugin := kmstest.New(t)
 	onBothSealed(t, transformers(t, "configmaps", kms(plugin)), func(t *testing.T, on *sealedOn) {
 		made := mustCommit(t, on.Store, secret(t, "a", "1"), secret(t, "b", "2"))
-		with := transformers(t, "configmaps", kms(plugin)) // which knows no key but its own
+		with := transformers(t, "configmaps", kms(plugin)) // a new transformer, with only its own key cached
 		plugin.Stop()
 		s := on.Reopen(with)
 		_, err := s.Get(t.Context(), made[0].Key, resources.At{})
@@ -134,7 +134,8 @@ func TestPluginComesLater(t *testing.T) {
 	})
 }
 
-// serversWithKeys returns what opens servers of one database on Postgres, each with providers of its own for all that it stores.
+// serversWithKeys returns a function that opens servers of one Postgres database, each with its own providers for all
+// resources.
 func serversWithKeys(t *testing.T) (open func(providers ...string) *Store) {
 	h := newPostgresHarness(t)
 	return func(providers ...string) *Store {
@@ -172,7 +173,7 @@ func TestServersWithDifferentKeys(t *testing.T) {
 	}
 }
 
-// What is text is the same after all, whatever the name of the key is.
+// An encoded value is text in any case, whatever the name of the key is.
 func TestEncodeSealed(t *testing.T) {
 	for _, out := range []string{
 		"k8s:enc:aesgcm:v1:key1:\x00\xff:\x01", "k8s:enc:aesgcm:v1:a:b:\x00", "k8s:enc:kms:v2:plugin:", "k8s:enc:", "k8s:enc:x",

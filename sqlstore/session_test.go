@@ -13,7 +13,7 @@ type term struct {
 	stop         func()
 }
 
-// elect has a server try to lead until stop.
+// elect makes a server campaign until stop.
 func elect(t *testing.T, s *Store) *term {
 	t.Helper()
 	e := &term{began: make(chan struct{}, 10), ended: make(chan struct{}, 10)}
@@ -46,12 +46,12 @@ func TestSessionElects(t *testing.T) {
 	awaitAlive(t, h.reader, 2)
 	one.stop()
 	<-one.ended
-	<-two.began // the one that stopped has said so
+	<-two.began // the server that stopped has notified it
 	again := elect(t, h.store)
 	lockedBy(t, h.store, h.reader)
 	terminate(t, h, h.reader.Session())
 	<-two.ended
-	h.clock.Step(lookWhileBusy) // whoever uses the database notices
+	h.clock.Step(lookWhileBusy) // a server that uses the database notices
 	h.store.Session().busy()
 	h.reader.Session().busy()
 	stop := []func(){two.stop, again.stop}
@@ -64,7 +64,7 @@ func TestSessionElects(t *testing.T) {
 	stop[0]()
 }
 
-// Servers that end, well or not, are no longer among the living; one that only lost its connection comes back.
+// Servers that end, in whatever way, are no longer alive; one that only lost its connection comes back.
 func TestSessionAlive(t *testing.T) {
 	h := newPostgresHarness(t)
 	awaitAlive(t, h.store, 1)
@@ -98,7 +98,7 @@ func TestSessionOfAnotherSchema(t *testing.T) {
 	b.stop()
 }
 
-// A server that is silent for long is disconnected, and comes back when it goes on.
+// A server that is silent for long is disconnected, and comes back when it continues.
 func TestSessionEndsStale(t *testing.T) {
 	h := newPostgresHarness(t)
 	h.limits = usualLimits
@@ -106,13 +106,13 @@ func TestSessionEndsStale(t *testing.T) {
 	hangs := h.openPeer(t)
 	sees(t, h.store, 2)
 	sees(t, hangs, 2)
-	hangs.Session().mu.Lock() // which its listener needs
+	hangs.Session().mu.Lock() // its listener needs the lock
 	awaitAlive(t, h.store, 1)
 	hangs.Session().mu.Unlock()
 	awaitAlive(t, h.store, 2)
 }
 
-// A server that knows of another one looks for news it may not have heard of, one that is alone does not.
+// A server that knows of another one looks for changes without notifications, and a server that is alone does not.
 func TestSessionLooksForTheUnheard(t *testing.T) {
 	h := newPostgresHarness(t)
 	h.limits = usualLimits
@@ -126,7 +126,7 @@ func TestSessionLooksForTheUnheard(t *testing.T) {
 		defer s.mu.Unlock()
 		return s.lookedAt
 	}
-	awaitLook(t, h.store) // that was asked for
+	awaitLook(t, h.store) // the look that was requested
 	time.Sleep(10 * h.limits.unheard)
 	alone := looked()
 	h.clock.Step(time.Second)
@@ -148,7 +148,7 @@ func TestSessionLooksForTheUnheard(t *testing.T) {
 	}
 }
 
-// awaitLook waits until the last look that a server was asked for has begun.
+// awaitLook waits until the last requested look of a server has begun.
 func awaitLook(t *testing.T, s *Store) {
 	t.Helper()
 	for asked := true; asked && t.Context().Err() == nil; time.Sleep(time.Millisecond) {
@@ -158,7 +158,7 @@ func awaitLook(t *testing.T, s *Store) {
 	}
 }
 
-// sees waits until a server that looks sees so many.
+// sees waits until a server that looks sees so many servers.
 func sees(t *testing.T, s *Store, n int) {
 	t.Helper()
 	timeout := time.After(30 * time.Second)
@@ -172,7 +172,7 @@ func sees(t *testing.T, s *Store, n int) {
 		}
 		select {
 		case <-changed:
-		case <-time.After(20 * time.Millisecond): // another server changes it, unseen
+		case <-time.After(20 * time.Millisecond): // another server changes it, without a signal
 		case <-timeout:
 			t.Fatalf("sees %d, want %d", got, n)
 		}
@@ -191,11 +191,11 @@ func awaitAlive(t *testing.T, s *Store, n int) {
 		if len(alive) == n {
 			return
 		}
-		time.Sleep(5 * time.Millisecond) // what is waited for happens in another server
+		time.Sleep(5 * time.Millisecond) // the other server gives no signal
 	}
 }
 
-// lockedBy waits until a server has looked and not got the lock, which another has.
+// lockedBy waits until a server has looked and not got the lock, which another server has.
 func lockedBy(t *testing.T, s, other *Store) {
 	t.Helper()
 	s.Session().summon()

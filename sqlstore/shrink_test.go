@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// pageCache is how many bytes of pages the connection that writes keeps.
+// pageCache returns how many bytes of pages the connection that writes has cached.
 func pageCache(t *testing.T, s *Store) (bytes int32) {
 	t.Helper()
 	tls := libc.NewTLS()
@@ -31,7 +31,7 @@ func pageCache(t *testing.T, s *Store) (bytes int32) {
 	return bytes
 }
 
-// A store that comes to rest lets go of the pages that its connections keep, and reads them again.
+// An idle store frees the pages that its connections have cached, and reads them again.
 func TestDefragmentGivesBackPages(t *testing.T) {
 	s := newSQLiteHarness(t).store
 	first := mustCommit(t, s, createMaps(t, 4*defragmentStep)...)[0]

@@ -2,7 +2,7 @@ package sqlstore
 
 import "testing"
 
-// Something large is a place of its own, and what has been left of a slab goes on being filled.
+// A large object gets an allocation of its own, and the rest of the present slab is still used.
 func TestSlabIsFilled(t *testing.T) {
 	var s slab
 	s.place(make([]byte, 100))

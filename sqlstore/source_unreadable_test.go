@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Who cannot read a database where it is, is told what to do, and not that it is unable to open database file (14).
+// If a database cannot be read in its place, the error has a remedy instead of "unable to open database file (14)".
 func TestSourceThatCannotBeWrittenBeside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rowlock.db")
 	options := Options{URL: sqliteScheme + path}
@@ -20,7 +20,7 @@ func TestSourceThatCannotBeWrittenBeside(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(path+"-wal", 0o700); err != nil { // in the way, also of root
+	if err := os.Mkdir(path+"-wal", 0o700); err != nil { // it is in the way, also for root
 		t.Fatal(err)
 	}
 	if _, err := OpenSource(t.Context(), options); err == nil || !strings.Contains(err.Error(), "copy it, and "+path+"-wal if there is one") {
@@ -30,7 +30,7 @@ func TestSourceThatCannotBeWrittenBeside(t *testing.T) {
 		t.Error(err)
 	}
 	if os.Geteuid() == 0 {
-		return // who may read everything
+		return // root may read everything
 	}
 	if err := os.Chmod(path, 0); err != nil {
 		t.Fatal(err)

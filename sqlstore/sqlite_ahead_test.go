@@ -38,7 +38,7 @@ func (h *sqliteHarness) jump(t *testing.T, revision int64) {
 	}
 }
 
-// files are what is on the disk.
+// files returns the files on the disk.
 func (h *sqliteHarness) files(t *testing.T) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -55,8 +55,8 @@ func (h *sqliteHarness) files(t *testing.T) map[string][]byte {
 	return files
 }
 
-// With synchronous=normal, a power cut loses commits, but no revision that was given is given again, whatever the setting
-// is then; and clients that saw what is lost are told to start anew.
+// With synchronous=normal, a power cut loses commits, but no assigned revision is assigned again, whatever the setting
+// is afterwards; and clients that saw lost changes are told to start anew.
 func TestPowerCut(t *testing.T) {
 	for then, jump := range map[string]int64{"normal": 0, "full": 1<<50 + 1<<49} { // as after a restore
 		h := &sqliteHarness{path: filepath.Join(t.TempDir(), "rowlock.db"), clock: newSQLiteHarness(t).clock}
@@ -64,7 +64,7 @@ func TestPowerCut(t *testing.T) {
 		h.close(t)
 		h.jump(t, jump)
 		s := h.openWith(t, "normal")
-		kept := mustCommit(t, s, createMap(t, "kept"))[0] // flushed, as the first of all that the mark covers
+		kept := mustCommit(t, s, createMap(t, "kept"))[0] // flushed, as the first one that the mark covers
 		flushed := h.files(t)
 		var lost *resources.Object
 		for _, name := range []string{"a", "b", "c"} {
@@ -102,7 +102,7 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// A mark is found again by what stands for it, whatever the counter, though the last commits are missing.
+// A mark is decoded correctly whatever the counter, though the last commits are missing.
 func TestMarksOfLargeRevisions(t *testing.T) {
 	a := newAhead("normal")
 	for _, revision := range []int64{1, 3 * aheadUnit, aheadTurn*aheadUnit - 1, aheadTurn * aheadUnit, 1 << 51, 1<<51 + 12345*aheadUnit + 7,
@@ -120,7 +120,7 @@ func TestMarksOfLargeRevisions(t *testing.T) {
 	}
 }
 
-// Every revision is covered by a mark that was flushed before it was given; commits in between are not flushed.
+// Every revision is covered by a mark that was flushed before it was assigned; commits in between are not flushed.
 func TestMarkIsAhead(t *testing.T) {
 	h := &sqliteHarness{path: filepath.Join(t.TempDir(), "rowlock.db"), clock: newSQLiteHarness(t).clock}
 	h.openWith(t, "normal")
@@ -130,7 +130,7 @@ func TestMarkIsAhead(t *testing.T) {
 	defer h.close(t)
 	marks := map[int64]bool{}
 	for i := range 3 {
-		s.db.driver.(*sqliteDriver).ahead.mark = min(s.db.driver.(*sqliteDriver).ahead.mark, 3*aheadUnit) // as if it were used up
+		s.db.driver.(*sqliteDriver).ahead.mark = min(s.db.driver.(*sqliteDriver).ahead.mark, 3*aheadUnit) // as if the mark were used up
 		made := mustCommit(t, s, createMap(t, string(rune('a'+2*i))), createMap(t, string(rune('b'+2*i))))[1]
 		h.onWriter(t, func() error {
 			var units, synchronous int64

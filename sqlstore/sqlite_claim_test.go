@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// A file belongs to one store by whatever name it is known: those who came by a hard link, or by a mount of the file alone, wrote over each other.
+// A file belongs to one store under all its names: stores that opened it by a hard link, or by a mount of the file,
+// once overwrote each other.
 func TestFileOfTwoNames(t *testing.T) {
 	const other, address = "ROWLOCK_TEST_OTHER_NAME", "sqlite://"
 	if path := os.Getenv(other); path != "" { // another process: SQLite's locks are of a process

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A store that was closed is its file alone: who copies that, as before an upgrade, has all of it.
+// After a store is closed, its file alone is complete: a copy of it, as before an upgrade, has everything.
 func TestClosedIsOneFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rowlock.db")
 	s, err := Open(t.Context(), Options{URL: "sqlite://" + path})

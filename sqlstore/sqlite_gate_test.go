@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/resources/storetest"
 )
 
-// boundLog makes the bound of the write-ahead log small, so that few writes reach it. All else is as it is.
+// boundLog makes the bound of the write-ahead log small, so that few writes reach it, and changes nothing else.
 func (h *sqliteHarness) boundLog(t *testing.T, bound int64) {
 	t.Helper()
 	h.pragma(t, "PRAGMA wal_autocheckpoint = 256")
@@ -24,7 +24,7 @@ func (h *sqliteHarness) boundLog(t *testing.T, bound int64) {
 	})
 }
 
-// writeMuch creates so many objects, and returns how long the write-ahead log was at most.
+// writeMuch creates so many objects, and returns the maximum size of the write-ahead log.
 func (h *sqliteHarness) writeMuch(t *testing.T, objects int) (mostLog int64) {
 	t.Helper()
 	var writers sync.WaitGroup
@@ -51,7 +51,7 @@ func TestLogStaysBounded(t *testing.T) {
 	h := newSQLiteHarness(t)
 	const bound = 2 << 20
 	h.boundLog(t, bound)
-	h.store.catchUps.max = 0 // each reads for itself
+	h.store.catchUps.max = 0 // so that each watch reads for itself
 	ctx, cancel := context.WithCancel(context.Background())
 	start := h.store.revisions.current.Load()
 	var readers sync.WaitGroup
@@ -79,15 +79,15 @@ func TestLogStaysBounded(t *testing.T) {
 	}
 }
 
-// isShut tells whether who wants to read has to wait.
+// isShut reports whether new reads have to wait.
 func (g *readGate) isShut() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.opens != nil
 }
 
-// The write-ahead log stays bounded while there is no moment without a reader: each reads for longer than the log's cut waits, and goes on until the next has
-// begun, if that is let in.
+// The write-ahead log stays bounded although there is no moment without a reader: each read takes longer than a cut
+// waits for, and goes on until the next one has begun, if the gate lets that in.
 func TestLogStaysBoundedWithoutAGap(t *testing.T) {
 	h := newSQLiteHarness(t)
 	const bound = 2 << 20
@@ -121,7 +121,8 @@ func TestLogStaysBoundedWithoutAGap(t *testing.T) {
 	}
 }
 
-// Who reads for long while the write-ahead log has to be cut is ended, and others are let in; the log is cut also where nobody writes any more.
+// A long read is ended when the write-ahead log has to be cut, and other reads are let in; the log is cut even if there
+// are no more writes.
 func TestLongReadIsEnded(t *testing.T) {
 	h := newSQLiteHarness(t)
 	const bound = 2 << 20
@@ -152,7 +153,7 @@ func TestLongReadIsEnded(t *testing.T) {
 	}
 }
 
-// A read that was ended for the log before it came to a row begins again, once, and nobody hears of it.
+// A read that was ended before its first row is repeated, once, without an error.
 func TestReadBeginsAgain(t *testing.T) {
 	g := newReadGate()
 	for _, c := range []struct {
@@ -176,7 +177,7 @@ func TestReadBeginsAgain(t *testing.T) {
 	}
 }
 
-// What the committer reads passes a gate that is shut: nobody else would open it.
+// The committer's own reads pass a gate that is shut: only the committer would open it.
 func TestCommitterPassesTheGate(t *testing.T) {
 	h := newSQLiteHarness(t)
 	h.close(t)
@@ -203,7 +204,7 @@ func TestCommitterPassesTheGate(t *testing.T) {
 	}
 }
 
-// A store that is closed while its gate is shut leaves nobody waiting.
+// A store that is closed while its gate is shut leaves no read waiting.
 func TestCloseOpensTheGate(t *testing.T) {
 	h := newSQLiteHarness(t)
 	mustCommit(t, h.store, createMap(t, "first"))

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// staleFrames begins the write-ahead log anew, and returns how many frames of an older log the file still has.
+// staleFrames restarts the write-ahead log, and returns how many frames of an older log the file still has.
 func staleFrames(t *testing.T, h *sqliteHarness, prefix string) (stale int) {
 	t.Helper()
 	const header, frameHeader, page, salts = 32, 24, pageSize, 8
@@ -39,7 +39,7 @@ func staleFrames(t *testing.T, h *sqliteHarness, prefix string) (stale int) {
 	return 0
 }
 
-// A log that is begun anew has nothing of the old one, once Litestream has been seen in the file; see litestream.
+// Once Litestream has been detected, a restarted log has no frames of the old one; see litestream.
 func TestLogIsCutForLitestream(t *testing.T) {
 	h := newSQLiteHarness(t)
 	if n := staleFrames(t, h, "alone"); n == 0 {

@@ -10,8 +10,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// A new file has small pages, and gives back those that are free; one that was made with others keeps them. The write-ahead log goes into
-// either at the same size.
+// A new file has small pages, and gives back free ones; a file with other pages keeps their size. The write-ahead log
+// is moved into either at the same size.
 func TestPages(t *testing.T) {
 	made := func(t *testing.T, path string) {
 		old, err := sql.Open("sqlite", "file:"+path+"?_auto_vacuum=incremental&_journal_mode=wal")
@@ -52,7 +52,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// givesBack has a step give back as many bytes, whatever a page has.
+// givesBack checks that a step gives back as many bytes, whatever the page size.
 func (h *sqliteHarness) givesBack(t *testing.T, page int) {
 	t.Helper()
 	h.comeAndGo(t, 1000)

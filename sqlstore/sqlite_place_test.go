@@ -13,7 +13,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// What is written to a file that was taken away under the server would be lost when that ends: it refuses writes, says so, and is not ready.
+// Writes to a file that was removed under the server would be lost when the server ends: it refuses them, logs that,
+// and is not ready.
 func TestFileTakenAway(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -70,7 +71,7 @@ func TestFileTakenAway(t *testing.T) {
 	}
 }
 
-// said is a log that is read while it is written.
+// said is a log that can be read while it is written.
 type said struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -89,7 +90,8 @@ func (s *said) String() string {
 	return s.text.String()
 }
 
-// So is what is written to a log that was removed, though the database is where it was. A server that is stopped in order has it in the database.
+// Writes to a write-ahead log that was removed are refused as well, though the database is in its place. A server that
+// is stopped orderly moves that log into the database.
 func TestLogTakenAway(t *testing.T) {
 	for _, suffix := range []string{"-wal", "-shm"} {
 		dir := t.TempDir()
@@ -102,7 +104,8 @@ func TestLogTakenAway(t *testing.T) {
 		if _, err := s.Commit(t.Context(), createMap(t, "a")); err != nil {
 			t.Fatal(err)
 		}
-		// As Litestream: while another has the database open, SQLite does not move the log into it when the server closes it.
+		// As with Litestream: while another process has the database open, SQLite does not move the log into it when
+		// the server closes it.
 		reader, err := sql.Open("sqlite", path)
 		if err != nil {
 			t.Fatal(err)

@@ -64,7 +64,7 @@ func TestSpaceIsGivenBack(t *testing.T) {
 	}
 }
 
-// History is bounded by size, before its age.
+// History is bounded by size, even if it is not too old.
 func TestHistorySize(t *testing.T) {
 	h := newSQLiteHarness(t)
 	h.close(t)
@@ -91,7 +91,8 @@ func TestHistorySize(t *testing.T) {
 	}
 }
 
-// To give space back waits for no reader, since all writers would wait with it, and takes up what one was in the way of.
+// Giving space back waits for no reader, since all writers would wait with it, and later catches up on a cut that a
+// reader prevented.
 func TestReaderKeepsNobodyFromSpace(t *testing.T) {
 	h := newSQLiteHarness(t)
 	h.comeAndGo(t, 1000)
@@ -102,7 +103,7 @@ func TestReaderKeepsNobodyFromSpace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	h.pragma(t, "PRAGMA busy_timeout = 3600000") // who waits as a statement does, waits for longer than the test
+	h.pragma(t, "PRAGMA busy_timeout = 3600000") // a wait as long as a statement's would exceed the test's time
 	h.clock.Step(2 * storetest.HistoryAge)
 	h.prune(t)
 	mustCommit(t, h.store, createMap(t, "beside the reader"))
@@ -118,7 +119,7 @@ func TestReaderKeepsNobodyFromSpace(t *testing.T) {
 	}
 }
 
-// What is set free is kept for the next changes, and given back where they did not need it.
+// Freed pages are kept for the next changes, and given back if those did not need them.
 func TestFreePagesAreKeptForHistory(t *testing.T) {
 	h := newSQLiteHarness(t)
 	h.comeAndGo(t, 1000)
@@ -140,18 +141,18 @@ func TestFreePagesAreKeptForHistory(t *testing.T) {
 	if err := h.store.janitor.vacuum(vacuumStep + 1); err != nil {
 		t.Fatal(err)
 	}
-	// With as many pages as one has room for, five bytes for each, goes that one, which says what leads to them.
+	// A page of pointers, five bytes for each page that it describes, is freed together with those pages.
 	const step = vacuumStep / pageSize
 	if _, after := h.pages(t); after < before-2*step-2*step/(pageSize/5)-2 || after >= before-step {
 		t.Errorf("of %d pages %d are left, where %d were spare", before, after, step+1)
 	}
-	h.prune(t) // it has nothing to prune, so nothing has needed what is free
+	h.prune(t) // it has nothing to prune, so no change has needed the free pages
 	if _, after := h.pages(t); after > before/2 {
 		t.Errorf("of %d pages %d are left", before, after)
 	}
 }
 
-// pages are those of the database: free ones, and all.
+// pages returns the numbers of free pages and of all pages of the database.
 func (h *sqliteHarness) pages(t *testing.T) (free, all int64) {
 	t.Helper()
 	err := h.store.db.reads.QueryRow("SELECT freelist_count, page_count FROM pragma_freelist_count, pragma_page_count").Scan(&free, &all)
@@ -161,7 +162,7 @@ func (h *sqliteHarness) pages(t *testing.T) (free, all int64) {
 	return free, all
 }
 
-// Nothing runs when idle: when history is empty and no object will expire, there is no timer.
+// Nothing runs when the store is idle: when history is empty and no object will expire, there is no timer.
 func TestIdleStoreHasNoTimer(t *testing.T) {
 	h := newSQLiteHarness(t)
 	made := mustCommit(t, h.store, createMap(t, "a"), createMap(t, "b"))
@@ -188,14 +189,14 @@ func (p *pastCache) len() int {
 	return len(p.byKey)
 }
 
-// idle reports whether nothing is due, ever.
+// idle reports whether no duty is due, ever.
 func (j *janitor) idle() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.due == [duties]time.Time{}
 }
 
-// What the store keeps of history in memory is bounded, over all types.
+// The memory for history is bounded, over all types.
 func TestLogBudget(t *testing.T) {
 	h := newSQLiteHarness(t)
 	for i := range 300 {
@@ -203,7 +204,7 @@ func TestLogBudget(t *testing.T) {
 		w.Key.Resource = []string{"configmaps", "secrets", "pods"}[i%3]
 		mustCommit(t, h.store, w)
 	}
-	h.onWriter(t, func() error { // the budget is the committer's
+	h.onWriter(t, func() error { // the budget belongs to the committer
 		if b := &h.store.budget; b.used > b.limit || b.used < b.limit/2 {
 			t.Errorf("%d bytes are in memory, the bound is %d", b.used, b.limit)
 		}
@@ -224,7 +225,7 @@ func TestLogBudget(t *testing.T) {
 	})
 }
 
-// Data that a database might refuse fails its own request, not those that wait beside it.
+// Data that a database might refuse fail only their own request, and not others of the batch.
 func TestOddDataIsRefused(t *testing.T) {
 	h := newSQLiteHarness(t)
 	for _, odd := range []string{"\x00", "\xff"} {

@@ -39,7 +39,7 @@ func (h *sqliteHarness) onWriter(t *testing.T, f func() error) {
 
 func (h *sqliteHarness) driver() *sqliteDriver { return h.store.db.driver.(*sqliteDriver) }
 
-// pragma sets something on the connection that writes.
+// pragma runs a statement on the connection that writes.
 func (h *sqliteHarness) pragma(t *testing.T, statement string) {
 	t.Helper()
 	h.onWriter(t, func() error {
@@ -48,7 +48,7 @@ func (h *sqliteHarness) pragma(t *testing.T, statement string) {
 	})
 }
 
-// A second process on the same file is refused with a clear error, by whatever name it calls the file.
+// A second process on the same file is refused with a clear error, whatever path it uses.
 func TestSecondOpenIsRefused(t *testing.T) {
 	h := newSQLiteHarness(t)
 	mustCommit(t, h.store, createMap(t, "a"))
@@ -97,7 +97,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// A path may contain what means something in a URL.
+// A path may contain characters with a meaning in a URL.
 func TestOddPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "50% of a file?mode=ro#1", "näme.db")
 	s, err := Open(context.Background(), Options{URL: "sqlite://" + path})
@@ -149,7 +149,7 @@ func TestSchemaIsChecked(t *testing.T) {
 	h.open(t)
 }
 
-// The file holds secrets: nobody else may read it.
+// The file holds secrets: only its owner may read it.
 func TestFilesArePrivate(t *testing.T) {
 	h := newSQLiteHarness(t)
 	mustCommit(t, h.store, createMap(t, "a"))
@@ -164,7 +164,7 @@ func TestFilesArePrivate(t *testing.T) {
 	}
 }
 
-// No statement reads a table from end to end, but the one that loads it.
+// No statement scans a whole table, except the one that loads it.
 func TestQueryPlans(t *testing.T) {
 	h := newSQLiteHarness(t)
 	for name, statement := range map[string]string{
@@ -211,8 +211,8 @@ func TestRowsCanBeQueried(t *testing.T) {
 	}
 }
 
-// When the disk is full, writes fail as unavailable and leave nothing, reads go on, readiness says why; when there is
-// room again, all recovers.
+// When the disk is full, writes fail as unavailable and leave nothing, reads go on, and readiness has the reason; when
+// there is room again, everything recovers.
 func TestDiskFull(t *testing.T) {
 	h := newSQLiteHarness(t)
 	ctx := context.Background()
@@ -222,7 +222,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	h.pragma(t, "PRAGMA max_page_count = 1") // means: no more than there are
+	h.pragma(t, "PRAGMA max_page_count = 1") // means the present number of pages
 	failed := 0
 	for i := range 100 {
 		if _, err := h.store.Commit(ctx, createMap(t, strconv.Itoa(i))); err != nil {
@@ -239,7 +239,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal("the disk never was full")
 	}
 	if err := h.store.Ready(ctx); err != nil {
-		// Ready tries a commit of nothing, for which there may be room; if not, it says so.
+		// Ready tries a commit without changes, for which there may be room; if not, it says so.
 		if !errors.Is(err, resources.ErrUnavailable) {
 			t.Errorf("ready: %v", err)
 		}
@@ -262,7 +262,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// A commit that fails in an unknown way is looked into at once, and answered as what became of it.
+// The outcome of a commit that fails in an unclear way is determined at once, and is the answer.
 func TestUnknownOutcome(t *testing.T) {
 	h := newSQLiteHarness(t)
 	ctx := context.Background()
@@ -294,7 +294,8 @@ func TestUnknownOutcome(t *testing.T) {
 		t.Errorf("what was committed is not visible: %v", err)
 	}
 
-	// Nobody can tell at first. Then it becomes visible without another write, and a watch is told.
+	// At first the outcome cannot be determined. Then the change becomes visible without another write, and a watch
+	// gets it.
 	w, err := h.store.Watch(ctx, resources.WatchOptions{Resource: lost.Resource, After: lost.Revision})
 	if err != nil {
 		t.Fatal(err)
@@ -324,10 +325,10 @@ func TestUnknownOutcome(t *testing.T) {
 	})
 }
 
-// forgetfulDriver commits and does not know that it did.
+// forgetfulDriver commits, but reports an unknown outcome.
 type forgetfulDriver struct {
 	driver
-	silent atomic.Bool // it answers nothing else, either
+	silent atomic.Bool // the database does not answer reads, either
 }
 
 func (d *forgetfulDriver) begin(after int64) (transaction, *page, error) {
@@ -351,7 +352,7 @@ func (t forgetfulTransaction) commit(b *batch) error {
 	return resources.ErrUnknownOutcome
 }
 
-// A second writer, which the lock did not keep out, is found out before the store does harm.
+// A second writer that the lock did not keep out is detected before the store does harm.
 func TestForeignWriter(t *testing.T) {
 	h := newSQLiteHarness(t)
 	mustCommit(t, h.store, createMap(t, "a"))
@@ -368,7 +369,7 @@ func TestForeignWriter(t *testing.T) {
 	}
 }
 
-// An object whose key an earlier release took, and that could not be made now, can be changed and deleted.
+// An object whose key an earlier release accepted, and that would be refused now, can be changed and deleted.
 func TestKeyOfEarlierRelease(t *testing.T) {
 	h := newSQLiteHarness(t)
 	long := strings.Repeat("x", 2*resources.MaxKeyBytes)

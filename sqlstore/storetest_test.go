@@ -74,7 +74,7 @@ func (h *sqliteHarness) harness() storetest.Harness {
 	}
 }
 
-// prune does what the janitor would do now.
+// prune does the janitor's pruning now.
 func (h *sqliteHarness) prune(t *testing.T) {
 	t.Helper()
 	if _, err := h.store.janitor.prune(); err != nil {
@@ -82,11 +82,11 @@ func (h *sqliteHarness) prune(t *testing.T) {
 	}
 }
 
-// crash opens a copy of what is in the files at this moment.
+// crash opens a copy of the files as they are at this moment.
 func (h *sqliteHarness) crash(t *testing.T) resources.Store {
 	t.Helper()
 	left := &sqliteHarness{path: filepath.Join(t.TempDir(), "rowlock.db"), clock: h.clock}
-	// The committer does nothing meanwhile, so that the copy is one moment. It is not asked to finish anything.
+	// The committer is idle meanwhile, so that the copy is of one moment. It is not made to finish anything.
 	if _, err := h.store.janitor.task(func() error {
 		for _, suffix := range []string{"", "-wal"} {
 			data, err := os.ReadFile(h.path + suffix)

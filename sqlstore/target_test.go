@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// A store that is begun and given up leaves nothing where there was nothing, and one that is made keeps its lock.
+// A target that is given up leaves nothing where there was nothing, and one that is finished keeps its lock.
 func TestTargetThatIsGivenUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rowlock.db")
 	options := Options{URL: "sqlite://" + path}
@@ -43,7 +43,7 @@ func TestTargetThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// Where a move was begun, nothing else makes a store, and the move can go on.
+// While a move is unfinished, no other target can be opened in its place, and the move can go on.
 func TestTargetOfAMoveThatWasBegun(t *testing.T) {
 	for kind, place := range map[string]func(*testing.T) Options{"SQLite": sqliteOptions, "Postgres": postgresOptions} {
 		t.Run(kind, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestTargetOfAMoveThatWasBegun(t *testing.T) {
 	}
 }
 
-// Where no database can be made, that is known before, and nothing is left of the attempt to find out.
+// If no database can be created, that is known before, and the check leaves nothing behind.
 func TestTargetThatCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	if err := CheckTarget(t.Context(), Options{URL: "sqlite://" + filepath.Join(dir, "a/b/rowlock.db")}); err != nil {
@@ -85,14 +85,15 @@ func TestTargetThatCannotBe(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("there is %v, %v", left, err)
 	}
-	for _, path := range []string{"/proc/rowlock.db", "/proc/a/b/rowlock.db"} { // in /proc nobody makes a file
+	for _, path := range []string{"/proc/rowlock.db", "/proc/a/b/rowlock.db"} { // files cannot be created in /proc
 		if err := CheckTarget(t.Context(), Options{URL: "sqlite://" + path}); err == nil || errors.Is(err, fs.ErrExist) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 }
 
-// Who may make no tables is told so before, with the right that is missing; who is not told so makes them.
+// A role that may not create tables gets an error before, which names the missing right; without that error, it can
+// create them.
 func TestTargetOfARoleWithoutRights(t *testing.T) {
 	t.Parallel()
 	const noSchema, noRight, nowhere = "the role may not make it: it needs CREATE on the database", "it needs USAGE and CREATE on it", "search_path, the role may use none"
@@ -101,7 +102,7 @@ func TestTargetOfARoleWithoutRights(t *testing.T) {
 	ask(t, admin, "CREATE ROLE "+role+" LOGIN")
 	weak := admin
 	weak.URL = strings.Replace(admin.URL, "user=postgres", "user="+strings.Trim(role, `"`), 1)
-	inPath := weak // by the search_path alone
+	inPath := weak // only by the search_path
 	inPath.URL, inPath.Schema = weak.URL+"&search_path="+url.PathEscape(schema), ""
 	database := nameSQL(ask(t, admin, "SELECT current_database()")[0][0])
 	for _, step := range []struct{ statement, weak, inPath string }{
@@ -125,7 +126,7 @@ func TestTargetOfARoleWithoutRights(t *testing.T) {
 			if has.want != nowhere {
 				continue
 			}
-			if _, err := Open(t.Context(), has.options); err == nil || !strings.Contains(err.Error(), nowhere) { // a server says the same
+			if _, err := Open(t.Context(), has.options); err == nil || !strings.Contains(err.Error(), nowhere) { // a server returns the same error
 				t.Errorf("after %s, a server: %v, want %q", step.statement, err, has.want)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// unreadable is why an object cannot be read.
+// unreadable returns the error of reading an object.
 func unreadable(t *testing.T, s *Store, key resources.Key) *resources.TransformError {
 	t.Helper()
 	_, err := s.Get(t.Context(), key, resources.At{})
@@ -24,8 +24,8 @@ func deleteUnread(o *resources.Object, why *resources.TransformError) resources.
 	return resources.Write{Op: resources.Delete, Key: o.Key, From: o.Revision, Unread: why}
 }
 
-// What cannot be decrypted is deleted by who says that it cannot be, and by nobody who is wrong about it. What the database had of it is in
-// history, where it can be read with the key again, and whoever watches is told that something went.
+// An object that cannot be decrypted is deleted by a request that says so, and not by one for which that is wrong. The
+// stored bytes go into history, where they can be read with the key again, and watches get an event.
 func TestDeleteUnread(t *testing.T) {
 	a, b := "aesgcm: {keys: ["+keyOf("a")+"]}", "aescbc: {keys: ["+keyOf("b")+"]}"
 	onBothSealed(t, transformers(t, "configmaps", a), func(t *testing.T, on *sealedOn) {
@@ -64,7 +64,7 @@ func TestDeleteUnread(t *testing.T) {
 			t.Errorf("once more: %v", err)
 		}
 		if now := rawRows(t, s); strings.Count(now, sealedPrefix) != strings.Count(rows, sealedPrefix) {
-			t.Errorf("there was\n%.500s\nand is\n%.500s", rows, now) // one less in objects, one more in changes
+			t.Errorf("there was\n%.500s\nand is\n%.500s", rows, now) // one row less in objects, one more in changes
 		}
 		<-w.Ready()
 		var deleted *resources.TransformError
@@ -74,7 +74,7 @@ func TestDeleteUnread(t *testing.T) {
 		again := mustCommit(t, s, secret(t, "a", "4"))[0]
 		wantSecret(t, s, again.Key, again.Revision, "4")
 
-		// With the key again, history has it, and what can be read stays.
+		// With the key again, history has it, and readable objects stay.
 		s = on.Reopen(transformers(t, "configmaps", a, b))
 		wantSecret(t, s, made[1].Key, made[1].Revision, "2")
 		if _, err := s.Commit(t.Context(), deleteUnread(made[1], why)); !errors.Is(err, resources.ErrNotFound) {
@@ -93,7 +93,7 @@ func TestDeleteUnread(t *testing.T) {
 	})
 }
 
-// What is no object of its type is deleted as well; what the database has of it is not in clear where it is to be encrypted.
+// An object that does not decode as its type is deleted as well; its bytes in history are encrypted if its resource is.
 func TestDeleteUndecodable(t *testing.T) {
 	onBothSealed(t, transformers(t, "configmaps", "aesgcm: {keys: ["+keyOf("a")+"]}"), func(t *testing.T, on *sealedOn) {
 		w := createMap(t, "a")
@@ -110,7 +110,7 @@ func TestDeleteUndecodable(t *testing.T) {
 	})
 }
 
-// A server that has the key shows what another one deleted without it.
+// A server that has the key returns objects that another one deleted without it.
 func TestServersDeleteUnread(t *testing.T) {
 	a, b := "aesgcm: {keys: ["+keyOf("a")+"]}", "aescbc: {keys: ["+keyOf("b")+"]}"
 	open := serversWithKeys(t)
@@ -130,7 +130,7 @@ func TestServersDeleteUnread(t *testing.T) {
 	}
 }
 
-// showsRevision tells whether the object of an event has the event's revision, as all have that a client goes on from.
+// showsRevision reports whether the object of an event shows the event's revision, from which clients continue.
 func showsRevision(e *resources.Event) bool {
 	return bytes.Contains(e.Object.Data, []byte(`"resourceVersion":"`+resources.FormatRevision(e.Revision)+`"`))
 }

@@ -30,7 +30,7 @@ func wantUnread(t *testing.T, s *Store, at resources.At, names ...string) {
 	}
 }
 
-// What cannot be read keeps nobody from what is in another namespace or has another name, now or in the past.
+// An unreadable object does not prevent reads of other namespaces or names, now or in the past.
 func TestUnreadableElsewhere(t *testing.T) {
 	a, b := "aesgcm: {keys: ["+keyOf("a")+"]}", "aescbc: {keys: ["+keyOf("b")+"]}"
 	onBothSealed(t, transformers(t, "configmaps", a), func(t *testing.T, on *sealedOn) {
@@ -41,7 +41,7 @@ func TestUnreadableElsewhere(t *testing.T) {
 		first := made[0].Revision
 		mustCommit(t, s, deleteUnread(&resources.Object{Key: configMap("default", "a"), Revision: first - 2}, unreadable(t, s, configMap("default", "a"))))
 		last := mustCommit(t, s, resources.Write{Op: resources.Update, Key: elsewhere.Key, From: first, Draft: draft(t, "elsewhere", "a")})[0].Revision
-		for range 2 { // by the log in memory, and by the database alone
+		for range 2 { // from the log in memory, and from the database alone
 			for _, at := range []resources.At{{}, {Match: resources.Any}, {Match: resources.NotOlderThan, Revision: last}, {Match: resources.Exact, Revision: last}} {
 				wantUnread(t, s, at, "b")
 				at.Namespace = "elsewhere"

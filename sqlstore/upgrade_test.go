@@ -7,8 +7,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// While servers are replaced one by one, those of the version before go on beside those of the next, whose step of the
-// schema adds columns under them; and they can be started again.
+// During a rolling upgrade, servers of the previous release continue beside those of the next one, whose schema step
+// adds columns; and they can be restarted.
 func TestRollingUpgrade(t *testing.T) {
 	h := newPostgresHarness(t)
 	key := resources.Key{Resource: "configmaps", Namespace: "default", Name: "a"}
@@ -30,7 +30,7 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 	defer w.Close()
 	write(h.store, "before")
-	for _, statement := range []string{ // as a migration of the next version does it
+	for _, statement := range []string{ // like a migration of the next version
 		"ALTER TABLE meta ADD COLUMN later TEXT", "ALTER TABLE objects ADD COLUMN later BIGINT NOT NULL DEFAULT 7",
 		"ALTER TABLE changes ADD COLUMN later JSONB", "UPDATE schema_migrations SET version = version + 1",
 	} {
@@ -38,7 +38,7 @@ func TestRollingUpgrade(t *testing.T) {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
-	h.reader = h.open(t) // a server of the older version, which starts again
+	h.reader = h.open(t) // a server of the older version, restarted
 	write(h.store, "after")
 	write(h.reader, "from the other")
 	if _, err := h.store.Get(t.Context(), key, resources.At{Match: resources.MostRecent}); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// upstreamStore shows a resources.Store as kube-apiserver's storage.Interface, so that kube-apiserver's own tests of
+// upstreamStore presents a resources.Store as kube-apiserver's storage.Interface, so that kube-apiserver's own tests of
 // that interface can be run on it. A key is "/pods/" and a path.
 type upstreamStore struct {
 	store     resources.Store
@@ -72,7 +72,7 @@ func (u *upstreamStore) decode(o *resources.Object, out runtime.Object) error {
 	return u.versioner.UpdateObject(out, uint64(o.Revision))
 }
 
-// at translates a resourceVersion. Exact is for the caller to say.
+// at translates a resourceVersion. The caller sets Exact.
 func (u *upstreamStore) at(resourceVersion string) (resources.At, error) {
 	rv, err := u.versioner.ParseResourceVersion(resourceVersion)
 	switch {
@@ -229,7 +229,7 @@ func (u *upstreamStore) GetList(ctx context.Context, key string, opts storage.Li
 	return u.page(snap, prefix, from, opts, out)
 }
 
-// page fills a list with what a snapshot has at and after a key, as far as the limit allows.
+// page fills a list with the objects of a snapshot from a key on, up to the limit.
 func (u *upstreamStore) page(snap resources.Snapshot, prefix, from string, opts storage.ListOptions, out runtime.Object) error {
 	list, err := apimeta.GetItemsPtr(out)
 	if err != nil {

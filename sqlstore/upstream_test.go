@@ -114,10 +114,11 @@ func plain(run func(context.Context, *testing.T, storage.Interface)) func(contex
 	return func(ctx context.Context, t *testing.T, h *upstreamHarness) { run(ctx, t, h) }
 }
 
-// noCalls is for tests that count calls to etcd. There is none, and no counterpart: lists are read from memory.
+// noCalls is for tests that count calls to etcd. There are none, and no counterpart: lists are read from memory.
 func noCalls(*testing.T, uint64, uint64) {}
 
-// upstreamHarness is a fresh store as storage.Interface, and what upstream's tests do behind its back.
+// upstreamHarness is a fresh store as storage.Interface, with operations that upstream's tests use outside of that
+// interface.
 type upstreamHarness struct {
 	*upstreamStore
 	sql *Store
@@ -143,7 +144,7 @@ func newUpstreamHarness(t *testing.T) *upstreamHarness {
 	return &upstreamHarness{upstreamStore: &upstreamStore{store: s, codec: codec}, sql: s}
 }
 
-// compact takes history away up to a revision. It raises the revision, as a compaction of etcd by kube-apiserver does.
+// compact prunes history up to a revision. It raises the revision, as a compaction of etcd by kube-apiserver does.
 func (h *upstreamHarness) compact(ctx context.Context, t *testing.T, resourceVersion string) {
 	t.Helper()
 	rv, err := h.versioner.ParseResourceVersion(resourceVersion)
@@ -161,7 +162,7 @@ func (h *upstreamHarness) compact(ctx context.Context, t *testing.T, resourceVer
 	h.increase(ctx, t)
 }
 
-// increase raises the revision by a write of something else.
+// increase raises the revision by writing another object.
 func (h *upstreamHarness) increase(ctx context.Context, t *testing.T) int64 {
 	t.Helper()
 	w := createMap(t, "increase")
@@ -175,7 +176,7 @@ func (h *upstreamHarness) increase(ctx context.Context, t *testing.T) int64 {
 	return stored[0].Revision
 }
 
-// validate checks that what is under a key is an object of that name.
+// validate checks that a key has an object of that name.
 func (h *upstreamHarness) validate(ctx context.Context, t *testing.T, key string) {
 	t.Helper()
 	pod := &example.Pod{}

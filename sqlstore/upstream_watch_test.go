@@ -20,7 +20,7 @@ import (
 // upstreamBookmarks is how often the adapter sends bookmarks: often enough for tests that wait for one.
 const upstreamBookmarks = 100 * time.Millisecond
 
-// Watch shows a cursor as a channel of events.
+// Watch presents a cursor as a channel of events.
 func (u *upstreamStore) Watch(ctx context.Context, key string, opts storage.ListOptions) (apiwatch.Interface, error) {
 	at, err := u.at(opts.ResourceVersion)
 	if err != nil {
@@ -109,7 +109,7 @@ func (w *upstreamWatch) follow(ctx context.Context, cursor resources.Watch, told
 	}
 }
 
-// decode returns an object if the watch wants to see it, else nil.
+// decode returns an object if the watch selects it, else nil.
 func (w *upstreamWatch) decode(o *resources.Object) (runtime.Object, error) {
 	if o == nil || w.opts.Recursive && !strings.HasPrefix(o.Path(), w.path) || !w.opts.Recursive && o.Path() != w.path {
 		return nil, nil
@@ -124,7 +124,7 @@ func (w *upstreamWatch) decode(o *resources.Object) (runtime.Object, error) {
 	return pod, nil
 }
 
-// send translates an event to what it means for the selector of the watch.
+// send translates an event to its meaning for the selector of the watch.
 func (w *upstreamWatch) send(ctx context.Context, e *resources.Event) bool {
 	now := e.Object
 	if e.Op == resources.Delete {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What is wrong with a URL is said, a password never.
+// An invalid URL yields an error that never contains a password.
 func TestCheckURL(t *testing.T) {
 	for url, want := range map[string]string{
 		"sqlite:///var/lib/x.db":                                  "",

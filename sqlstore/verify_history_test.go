@@ -39,7 +39,7 @@ var historyDamages = []damage{
 		"(configmaps/default/d): has an object that is not JSON"},
 }
 
-// Each kind of damage to the object history is found, and nothing where there is none.
+// Each kind of damage to the object history is found, and nothing is found if there is none.
 func TestVerifyFindsDamagedHistory(t *testing.T) {
 	fill := func(t *testing.T, s *Store) {
 		t.Helper()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A file that cannot be opened, or from which no store can be read, is told with what to do about it.
+// If a file cannot be opened, or its rows are invalid, the error has a remedy.
 func TestBrokenFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage         func(path string) error
@@ -51,7 +51,7 @@ func TestBrokenFile(t *testing.T) {
 	}
 }
 
-// A file system without maps of files is named, as nobody finds it by a number.
+// For a file system without memory maps, the error says so, since its code alone does not help.
 func TestAdviceOfCodes(t *testing.T) {
 	for code, want := range map[int]string{5386: "the file system has no maps", 10: "", 11: doDisk, 26: doDisk, 267: doDisk} {
 		if got := adviceOf(code); !strings.HasPrefix(got, want) || want == "" && got != "" {

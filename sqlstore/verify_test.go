@@ -16,7 +16,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// workedWith fills a store: what is pruned, what is below the floor and needed, creates, updates and deletes in history.
+// workedWith fills a store with pruned changes, needed changes below the floor, and creates, updates and deletes in
+// history.
 func workedWith(t *testing.T, s *Store) {
 	t.Helper()
 	put := func(op resources.Op, name, value string) int64 {
@@ -42,7 +43,7 @@ func workedWith(t *testing.T, s *Store) {
 	}
 	floor := put(resources.Update, "a", "2")
 	put(resources.Update, "a", "3") // its object before is going to be below the floor
-	// Not by age: the janitor would do it by itself, perhaps before that update.
+	// Not by age: the janitor would prune as well, perhaps before that update.
 	if ran, err := s.janitor.task(func() error { _, err := s.db.prune(floor); return err }); err != nil || !ran {
 		t.Fatal(ran, err)
 	}
@@ -54,17 +55,18 @@ func workedWith(t *testing.T, s *Store) {
 	put(resources.Create, "d", "1")
 }
 
-// damage is what is done to a database, and what Verify is to say of it. Where a text is empty, it is not for this database.
+// damage is a change of a database, and the finding that Verify must return. A case with an empty statement is not for
+// that database.
 type damage struct{ name, sqlite, postgres, finds string }
 
-// nothing is what Verify finds in a database that is whole.
+// nothing is the result of Verify for a sound database.
 const nothing = "nothing"
 
 func both(name, statement, finds string) damage { return damage{name, statement, statement, finds} }
 
 const ofA, ofD = `namespace = 'default' AND name = 'a'`, `namespace = 'default' AND name = 'd'`
 
-// historyStatements are those that what is wrong with the object history can be put right by.
+// historyStatements matches the statements that repair the object history.
 var historyStatements = regexp.MustCompile(`(DELETE FROM revisions|UPDATE recording) .*`)
 
 // emptied leaves a store without objects and changes.
@@ -133,7 +135,7 @@ var damages = []damage{
 		UPDATE pg_index SET indisready = true WHERE indexrelid = 'changes_resource'::regclass`, "the index changes_resource has other rows"},
 }
 
-// Each kind of damage is found, and nothing is found where there is none.
+// Each kind of damage is found, and nothing is found if there is none.
 func TestVerifyFindsDamage(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		h := newSQLiteHarness(t)
@@ -148,7 +150,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 	})
 	t.Run("Postgres", func(t *testing.T) {
 		h := newPostgresHarness(t)
-		for range unseenBefore + 1 { // till then, every update has the object before it, and nothing is kept below the floor
+		for range unseenBefore + 1 { // until then, every update has the object before it, and nothing is kept below the floor
 			h.store.peers.db.modernize()
 		}
 		workedWith(t, h.store)
@@ -161,7 +163,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 		defer db.Close()
 		verifyDamaged(t, db, setSearchPath(h.schema), damages, func(d damage) string { return d.postgres })
 		verifyWhole(t, o)
-		if err := prepareFence(t.Context(), &o); err != nil { // of a move that has not come to its end
+		if err := prepareFence(t.Context(), &o); err != nil { // of an unfinished move
 			t.Fatal(err)
 		}
 		verifyWhole(t, o)
@@ -173,7 +175,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 	})
 }
 
-// verifyWhole verifies a database as commands do, beside the server.
+// verifyWhole verifies a database while its server runs, as commands do.
 func verifyWhole(t *testing.T, o Options) {
 	t.Helper()
 	s, err := OpenSource(t.Context(), o)
@@ -187,7 +189,7 @@ func verifyWhole(t *testing.T, o Options) {
 	}
 }
 
-// verifyDamaged does each damage in a transaction, in which it is verified, and which is rolled back.
+// verifyDamaged makes each damage in a transaction, verifies in the same transaction, and rolls it back.
 func verifyDamaged(t *testing.T, db *sql.DB, prelude string, damages []damage, of func(damage) string) {
 	for _, d := range damages {
 		statements := of(d)
@@ -204,7 +206,7 @@ func verifyDamaged(t *testing.T, db *sql.DB, prelude string, damages []damage, o
 				if statement == "" || statement == "END" {
 					continue
 				}
-				if strings.Contains(statement, " BEGIN ") { // what was cut
+				if strings.Contains(statement, " BEGIN ") { // this part was cut off
 					statement += "; END"
 				}
 				if _, err := tx.ExecContext(t.Context(), statement); err != nil {
@@ -295,10 +297,10 @@ func TestVerifyFindsDamagedPages(t *testing.T) {
 	}
 }
 
-// testSealed begins what is encrypted by nothing.
+// testSealed begins data that no provider has encrypted.
 const testSealed = sealedPrefix + "test:v1:key:"
 
-// What is encrypted is counted where nobody can decrypt it, and looked at where somebody can.
+// Encrypted rows are counted if there are no keys, and checked if there are.
 func TestVerifyEncrypted(t *testing.T) {
 	h := newSQLiteHarness(t)
 	workedWith(t, h.store)

@@ -13,7 +13,8 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqltest"
 )
 
-// zeros is a view that can be said to no database, and reserved one that SQLite refuses for its name, and Postgres for its columns.
+// zeros is a view that no database accepts; reserved is one that SQLite refuses because of its name, and Postgres
+// because of its columns.
 var (
 	zeros = views.View{Name: "zeros.example.com", Resource: "zeros.example.com", Columns: []views.Column{
 		{Name: "z", Kind: views.Find, Path: views.Members("spec"), Member: "type", Value: "a\x00b", Other: views.Members("status")}}}
@@ -21,7 +22,7 @@ var (
 		{Name: "n", Kind: views.Number, Path: views.Members("n")}, {Name: "n", Kind: views.Number, Path: views.Members("m")}}}
 )
 
-// A view that cannot be made keeps no other from being made, is told of, and is made when it can be.
+// A view that cannot be created does not prevent others, is reported, and is created as soon as possible.
 func TestViewsThatAreRefused(t *testing.T) {
 	onViewed(t, nil, func(t *testing.T, s viewed) {
 		s.put(t, "widgets.example.com", "a", "w", `},"spec":{"n":3}}`)
@@ -57,7 +58,7 @@ func TestViewsThatAreRefused(t *testing.T) {
 	})
 }
 
-// What somebody reads stays as it was for the moment, and the others are made.
+// A view that is being read stays as it was for the moment, and the others are created.
 func TestViewsThatAreRead(t *testing.T) {
 	h := newPostgresHarness(t)
 	s := viewed{h.store, h.options()}
@@ -93,7 +94,7 @@ func TestViewsThatAreRead(t *testing.T) {
 	}
 }
 
-// A transaction that does not go on is ended by the database: it holds the lock of the views.
+// The database ends a transaction that does not go on, because it holds the lock of the views.
 func TestViewsAreBounded(t *testing.T) {
 	h := newPostgresHarness(t)
 	p := h.store.db.driver.(*postgresDriver)
@@ -114,7 +115,8 @@ func TestViewsAreBounded(t *testing.T) {
 	}
 }
 
-// A definition with more columns than a database has in one view has one all the same, of the first of them, and the views of other types live on.
+// A definition with more columns than a view can have gets a view of the first ones, and the views of other types are
+// not affected.
 func TestViewOfManyColumns(t *testing.T) {
 	onViewed(t, nil, func(t *testing.T, s viewed) {
 		columns := make([]string, 2100)

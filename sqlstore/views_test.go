@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqltest"
 )
 
-// viewed is a store whose views are looked at.
+// viewed is a store whose views are tested.
 type viewed struct {
 	*Store
 	options Options
@@ -66,7 +66,7 @@ func (s viewed) keep(t *testing.T, wanted ...views.View) {
 	}
 }
 
-// native asks the database.
+// native queries the database.
 func (s viewed) native(t *testing.T, statement string) [][]string {
 	t.Helper()
 	rows, err := sqltest.Ask(t.Context(), s.options.URL, s.options.Schema, statement)
@@ -76,7 +76,7 @@ func (s viewed) native(t *testing.T, statement string) [][]string {
 	return rows
 }
 
-// query asks as rowlock sql does.
+// query runs a query as rowlock sql does.
 func (s viewed) query(t *testing.T, statement string, there ...views.View) (rows [][]string, err error) {
 	t.Helper()
 	source, err := OpenSource(t.Context(), s.options)
@@ -96,7 +96,7 @@ func (s viewed) query(t *testing.T, statement string, there ...views.View) (rows
 	return rows, err
 }
 
-// both asks in both ways, which have to have the same answer but for how they write values down.
+// both queries in both ways, whose answers must be equal except for the notation of values.
 func (s viewed) both(t *testing.T, statement string, there ...views.View) [][]string {
 	t.Helper()
 	asked, err := s.query(t, statement, there...)
@@ -107,7 +107,7 @@ func (s viewed) both(t *testing.T, statement string, there ...views.View) [][]st
 	return asked
 }
 
-// bothButAge asks both for all columns of a view. The age of a row, its fourth column, is another in each answer.
+// bothButAge is both for all columns of a view but the fourth: the age of a row differs between the answers.
 func (s viewed) bothButAge(t *testing.T, view string, there ...views.View) [][]string {
 	t.Helper()
 	statement := fmt.Sprintf(`SELECT * FROM "%s"`, view)
@@ -132,7 +132,7 @@ func (viewed) compare(t *testing.T, statement string, native, asked [][]string) 
 	}
 }
 
-// canonical writes booleans as SQLite has them, and JSON in one way.
+// canonical writes booleans as SQLite does, and JSON in one form.
 func canonical(rows [][]string) [][]string {
 	numbers := map[string]string{"true": "1", "false": "0"}
 	out := make([][]string, len(rows))
@@ -161,7 +161,7 @@ var widgetsView = views.View{Name: "widgets.example.com", Resource: "widgets.exa
 	{Name: "pair", Kind: views.Pair, Path: views.Members("metadata", "name"), Other: views.Members("kind")},
 	{Name: "count", Kind: views.Count, Path: views.Members("status", "have")}, {Name: "any", Kind: views.JSON, Path: views.Members("spec", "list")}}}
 
-// Views have the values that their columns lead to, of objects whatever these are like, and the same in the database as by rowlock sql.
+// Views return the values at their columns' paths, for objects of any form, and the same in the database and in rowlock sql.
 func TestViews(t *testing.T) {
 	onViewed(t, nil, func(t *testing.T, s viewed) {
 		s.put(t, "widgets.example.com", "a", "whole", `,"labels":{"l":"1"},"ownerReferences":[{"kind":"Other","name":"o","uid":"u-o"},{"apiVersion":"v1","kind":"Boss","name":"b","uid":"u-b","controller":true}]},"kind":"Widget",
@@ -200,7 +200,7 @@ func TestViews(t *testing.T) {
 	})
 }
 
-// The views in a SQLite file work with the SQLite of a client, which may be years older than the server's.
+// The views in a SQLite file work with a client's SQLite, which may be years older than the server's.
 func TestViewsForOldClients(t *testing.T) {
 	old := []string{"cast", "coalesce", "count", "group_concat", "json_each", "json_remove", "json_type", "json_valid", "length", "strftime", "substr", "typeof", "unixepoch"}
 	function := regexp.MustCompile(`(\w+)\(`)
@@ -213,7 +213,7 @@ func TestViewsForOldClients(t *testing.T) {
 	}
 }
 
-// What there is of views is made to be what is wanted, while objects are written, and what is somebody else's stays.
+// The views are brought up to date while objects are written, and objects that belong to others stay.
 func TestViewsComeAndGo(t *testing.T) {
 	onViewed(t, nil, func(t *testing.T, s viewed) {
 		names := func() (names []string) {
@@ -260,7 +260,7 @@ func TestViewsComeAndGo(t *testing.T) {
 		if rows := s.native(t, `SELECT * FROM "theirs.example.com"`); len(rows) != 4 {
 			t.Errorf("theirs became %q", rows)
 		}
-		if left, err := s.KeepViews(t.Context(), []views.View{pods, widgetsView}); err != nil || len(left) > 1 { // in Postgres, theirs needs what is there
+		if left, err := s.KeepViews(t.Context(), []views.View{pods, widgetsView}); err != nil || len(left) > 1 { // in Postgres, their view depends on it
 			t.Errorf("%v, %v", left, err)
 		}
 		write()
@@ -283,7 +283,7 @@ func TestViewsComeAndGo(t *testing.T) {
 	})
 }
 
-// Secrets are without the values of their data, wherever one looks.
+// No view contains the values of a Secret's data.
 func TestViewsHaveNoSecrets(t *testing.T) {
 	onViewed(t, nil, func(t *testing.T, s viewed) {
 		s.put(t, "secrets", "a", "s", `,"annotations":{"`+views.LastApplied+`":"hidden","kept":"yes"}},"type":"Opaque","data":{"k":"hidden","l":"hidden"},"stringData":{"m":"hidden"}}`)
@@ -308,7 +308,7 @@ func TestViewsHaveNoSecrets(t *testing.T) {
 	})
 }
 
-// What is encrypted has its names in the database, and is read by who has the keys.
+// Encrypted rows show their names in the database, and are decrypted for queries with the keys.
 func TestViewsOfEncrypted(t *testing.T) {
 	with := transformers(t, "widgets.example.com", "aesgcm: {keys: ["+keyOf("a")+"]}")
 	onViewed(t, with, func(t *testing.T, s viewed) {
@@ -331,7 +331,7 @@ func TestViewsOfEncrypted(t *testing.T) {
 	})
 }
 
-// Whatever is asked, nothing is written, and it ends.
+// No query writes anything, and every query ends.
 func TestQueryOnlyReads(t *testing.T) {
 	onViewed(t, nil, func(t *testing.T, s viewed) {
 		s.put(t, "pods", "a", "p", `}}`)
@@ -369,7 +369,7 @@ func TestQueryOnlyReads(t *testing.T) {
 	})
 }
 
-// Rows are counted, and one that cannot be written ends the query.
+// Rows are counted, and an error of the callback ends the query.
 func TestQueryBounds(t *testing.T) {
 	onViewed(t, nil, func(t *testing.T, s viewed) {
 		for i := range 2*queryPage + 1 {

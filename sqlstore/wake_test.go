@@ -22,7 +22,7 @@ func openWatch(t *testing.T, s *Store, opts resources.WatchOptions) *watch {
 
 func signalled(w *watch) bool { return len(w.ready) > 0 }
 
-// created is a change that reads see and no watch was told of yet.
+// created is a change that is visible to reads and not yet announced to watches.
 func created(t *testing.T, s *Store, names ...string) []*resources.Event {
 	t.Helper()
 	c := s.collection("configmaps")
@@ -55,7 +55,7 @@ func mustNext(t *testing.T, w *watch, want ...*resources.Event) {
 	}
 }
 
-// Announcing, which writers wait for, touches no watcher but the followers, and yet every watch has the change from then on.
+// Announcing, for which writers wait, touches only followers, and yet every watch has the change from then on.
 func TestWritersDoNotWaitForWatchers(t *testing.T) {
 	s := newSQLiteHarness(t).store
 	start := s.revisions.current.Load()
@@ -64,7 +64,7 @@ func TestWritersDoNotWaitForWatchers(t *testing.T) {
 	asks, waits := openWatch(t, s, resources.WatchOptions{After: start}), openWatch(t, s, resources.WatchOptions{After: start})
 	c := s.collection("configmaps")
 	change := created(t, s, "a")
-	mustNext(t, asks, change...) // it is not announced, but reads can see it
+	mustNext(t, asks, change...) // the change is not announced, but visible to reads
 	mustNext(t, asks)
 	mustNext(t, follower)
 	if !c.announce(change) {
@@ -99,7 +99,7 @@ func TestWritersDoNotWaitForWatchers(t *testing.T) {
 	}
 }
 
-// A watch with a Notify is told by it when and as others are by Ready, and not before, and says when it reads history.
+// A watch with a Notify gets calls exactly when others get a value from Ready, and calls aside when it reads history.
 func TestNotify(t *testing.T) {
 	s := newSQLiteHarness(t).store
 	start := s.revisions.current.Load()
@@ -133,8 +133,8 @@ func TestNotify(t *testing.T) {
 	}
 }
 
-// Between slices the lock is free, watches come and go, and changes are announced. All are told of all, a single object's
-// watcher before the crowd.
+// Between slices the lock is free, watches come and go, and changes are announced. All watchers are told of all
+// changes, and that of a single object before the others.
 func TestWakeInSlices(t *testing.T) {
 	const watchers = 10 * wakeSlice
 	s := newSQLiteHarness(t).store
@@ -193,7 +193,8 @@ func TestWakeInSlices(t *testing.T) {
 	mustNext(t, single, all[0])
 }
 
-// Watches of one group are told in one go, whoever came between them, and all of all groups are.
+// The watches of a group are told in one go, in whatever order they were opened, and all watches of all groups are
+// told.
 func TestWakeByGroup(t *testing.T) {
 	const groups, each = 7, groupSlice - 3
 	s := newSQLiteHarness(t).store
@@ -208,7 +209,7 @@ func TestWakeByGroup(t *testing.T) {
 			members[group] = append(members[group], openWatch(t, s, resources.WatchOptions{After: start, Group: group}))
 		}
 	}
-	for range wakeSlice - 1 { // they are told first, and no group is parted for them
+	for range wakeSlice - 1 { // they are told first, and no group is split for them
 		w := openWatch(t, s, resources.WatchOptions{After: start, Namespace: "default", Name: "a"})
 		defer w.Close()
 	}
@@ -240,12 +241,12 @@ func TestWakeByGroup(t *testing.T) {
 			w.Close()
 		}
 	}
-	if n := len(c.watchers.byScope); n != 1 { // of one object's watches
+	if n := len(c.watchers.byScope); n != 1 { // the watches of one object
 		t.Errorf("%d crowds are left of watches that are closed", n)
 	}
 }
 
-// Close ends the goroutines that wake watchers, and every watch learns of it.
+// Close ends the goroutines that wake watchers, and every watch then returns ErrClosed.
 func TestCloseWhileWaking(t *testing.T) {
 	h := newSQLiteHarness(t)
 	s := h.store

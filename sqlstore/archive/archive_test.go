@@ -15,7 +15,7 @@ import (
 
 var passphrases = map[string][]byte{"plain": nil, "encrypted": []byte("correct horse")}
 
-// made is a backup of records.
+// made returns a backup of records.
 func made(t testing.TB, passphrase []byte, records []Record) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -43,7 +43,7 @@ func made(t testing.TB, passphrase []byte, records []Record) []byte {
 	return b.Bytes()
 }
 
-// readAll returns what there is until the end, or until an error.
+// readAll returns the records up to the end, or up to an error.
 func readAll(data, passphrase []byte) (h Header, records []Record, err error) {
 	r, err := NewReader(bytes.NewReader(data), passphrase)
 	if err != nil {
@@ -73,7 +73,7 @@ func someRecords() []Record {
 	}
 }
 
-// What is read is what was written, whatever the size.
+// Reading returns the records that were written, whatever their size.
 func TestRoundTrip(t *testing.T) {
 	for name, passphrase := range passphrases {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Chunks of encryption begin and end anywhere in a stream: none is lost where a stream ends with one.
+// A chunk of the encryption may begin and end anywhere in a stream: no data are lost if the stream ends with a chunk.
 func TestChunks(t *testing.T) {
 	e := &Encryption{Scrypt: 1, Salt: make([]byte, saltSize)}
 	for _, size := range []int{0, 1, chunkSize - 1, chunkSize, chunkSize + 1, 3 * chunkSize, 3*chunkSize + 7} {
@@ -139,10 +139,10 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// A backup that was cut off anywhere, or of which a byte was changed, is refused, or says the same as before.
+// A backup that was cut off anywhere, or in which a byte was changed, is refused, or has the same content as before.
 func TestDamage(t *testing.T) {
 	defer func(cost int) { scryptCost = cost }(scryptCost)
-	scryptCost = 1 // else each attempt costs a quarter of a second
+	scryptCost = 1 // otherwise each attempt takes a quarter of a second
 	for name, passphrase := range passphrases {
 		t.Run(name, func(t *testing.T) {
 			data := made(t, passphrase, someRecords())
@@ -155,7 +155,7 @@ func TestDamage(t *testing.T) {
 				changed := bytes.Clone(data)
 				changed[i] ^= 0x10
 				if bytes.Contains(changed[:min(len(changed), 400)], []byte(`"scrypt":`)) && !bytes.Contains(changed, []byte(`"scrypt":1,`)) {
-					continue // a cost that takes long, to the same end
+					continue // a cost that takes long, with the same result
 				}
 				if _, got, err := readAll(changed, passphrase); err == nil && !cmp.Equal(got, someRecords()) {
 					t.Errorf("byte %d changed: read as %v", i, got)
@@ -192,7 +192,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What a passphrase costs is bounded, before memory is taken for it: a file says how much, and may come from anybody.
+// The cost of a passphrase is bounded before memory is allocated for it: the file sets the cost, and may come from
+// anybody.
 func TestCostOfPassphrases(t *testing.T) {
 	data := made(t, []byte("right"), someRecords())
 	for cost, want := range map[int]error{scryptCost: nil, scryptCost + 2: ErrDamaged, 20: ErrDamaged} {
@@ -203,7 +204,7 @@ func TestCostOfPassphrases(t *testing.T) {
 	}
 }
 
-// Whatever a file has, reading it ends, with an error or at its end, and takes no more memory than a record.
+// For any file, reading ends, with an error or at the end of the file, and takes no more memory than a record.
 func FuzzRead(f *testing.F) {
 	f.Add(made(f, nil, someRecords()))
 	f.Add(made(f, passphrases["encrypted"], someRecords()))

@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/archive"
 )
 
-// header is one that a rowlock of today writes.
+// header returns a header of the present rowlock.
 func header(t *testing.T) archive.Header {
 	t.Helper()
 	known, err := migrations.Known("sqlite")
@@ -27,7 +27,7 @@ func header(t *testing.T) archive.Header {
 	return archive.Header{Created: time.Now(), Database: "sqlite", Schema: known, Revision: 7, Beyond: 9}
 }
 
-// forged is a backup whose checksum is right, with files and an object.
+// forged returns a backup with a correct checksum, with files and an object.
 func forged(t *testing.T, h archive.Header, revision int64, files ...archive.File) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -46,7 +46,7 @@ func forged(t *testing.T, h archive.Header, revision int64, files ...archive.Fil
 	return b.Bytes()
 }
 
-// restored makes a store in a new directory.
+// restored restores a backup into a new directory.
 func restored(t *testing.T, data []byte) (r Restored, dir string, err error) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
@@ -54,7 +54,8 @@ func restored(t *testing.T, data []byte) (r Restored, dir string, err error) {
 	return r, dir, err
 }
 
-// What no store can go on from, and what is not known, is refused before anything is written, whatever its checksum says.
+// A backup from which no store can go on, or with unknown content, is refused before anything is written, whatever its
+// checksum.
 func TestForgedBackups(t *testing.T) {
 	with := func(change func(*archive.Header)) archive.Header {
 		h := header(t)
@@ -90,8 +91,8 @@ func TestForgedBackups(t *testing.T) {
 	}
 }
 
-// The counter goes on above whatever may be in a backup: above its header, and above an object that is ahead of that. What comes of it can be backed up
-// and restored again. Tables that are one version ahead are taken.
+// The counter goes on above every revision of a backup: above its header, and above an object that is ahead of that.
+// The restored store can be backed up and restored again. Tables that are one version ahead are accepted.
 func TestCounterAboveAll(t *testing.T) {
 	ahead := header(t)
 	ahead.Schema++
@@ -120,7 +121,7 @@ func TestCounterAboveAll(t *testing.T) {
 	}
 }
 
-// Nor does anything else that fills a database, such as an import, make a store of revisions that none can follow.
+// An import, or anything else that fills a database, cannot make a store with revisions beyond the maximum either.
 func TestFinishBeyondAll(t *testing.T) {
 	dir := t.TempDir()
 	target, err := sqlstore.OpenTarget(t.Context(), sqliteAt(dir))
@@ -139,7 +140,7 @@ func TestFinishBeyondAll(t *testing.T) {
 	}
 }
 
-// Nobody but its owner can read a key that was restored, nor write any file, whatever the backup says.
+// Only the owner can read a restored key, and write a restored file, whatever the backup says.
 func TestModesOfFiles(t *testing.T) {
 	private := []byte("-----BEGIN EC PRIVATE KEY-----\n")
 	_, dir, err := restored(t, forged(t, header(t), 7,
@@ -160,7 +161,7 @@ func TestModesOfFiles(t *testing.T) {
 	}
 }
 
-// Who takes back what he asked for does not wait until a large backup has been read to its end.
+// Check ends when its context is canceled, and does not read a large backup to its end first.
 func TestCheckEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

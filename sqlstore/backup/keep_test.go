@@ -17,7 +17,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// The newest backups are kept; those of a clock that was ahead are none of them.
+// The newest backups are kept, and backups from the future, made by a clock that was ahead, do not count as newest.
 func TestPruneAfterTheClockWasAhead(t *testing.T) {
 	now := time.Date(2026, time.November, 23, 9, 0, 0, 0, time.UTC)
 	k := &Keeper{Dir: t.TempDir(), Keep: 2, Clock: clocktesting.NewFakeClock(now)}
@@ -39,7 +39,7 @@ func TestPruneAfterTheClockWasAhead(t *testing.T) {
 	}
 }
 
-// A backup of a time that has not come is neither the last that succeeded, which alerts go by, nor a reason to wait with the next.
+// A backup from the future is neither the last successful one, for alerts, nor a reason to delay the next one.
 func TestFirstAfterTheClockWasAhead(t *testing.T) {
 	now := time.Date(2026, time.November, 23, 9, 0, 0, 0, time.UTC)
 	k := &Keeper{Dir: t.TempDir(), Every: time.Hour, Keep: 2, Clock: clocktesting.NewFakeClock(now)}
@@ -64,7 +64,7 @@ func TestFirstAfterTheClockWasAhead(t *testing.T) {
 	}
 }
 
-// What a clock that was ahead has said of the last backup is not believed any longer than to the next that fails.
+// A time of the last backup that a clock ahead has set is corrected at the next failure at the latest.
 func TestLastAfterAFailure(t *testing.T) {
 	k := &Keeper{Dir: t.TempDir(), Every: time.Hour, Keep: 2, Clock: clock.RealClock{}, Logger: slog.New(slog.DiscardHandler)}
 	if err := k.Register(prometheus.NewRegistry()); err != nil {

@@ -23,7 +23,7 @@ func sqliteAt(dir string) sqlstore.Options {
 	return sqlstore.Options{URL: "sqlite://" + filepath.Join(dir, "rowlock.db"), Logger: slog.New(slog.DiscardHandler)}
 }
 
-// filled is a backup of a store with so many objects, which has a file of keys.
+// filled returns a backup of a store with so many objects and a file of keys.
 func filled(t *testing.T, objects int) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func filled(t *testing.T, objects int) []byte {
 	return b.Bytes()
 }
 
-// interrupted is a backup whose second reading calls at at some of its places.
+// interrupted is a backup that calls at during the second reading, at some positions.
 type interrupted struct {
 	*bytes.Reader
 	passes int
@@ -91,7 +91,8 @@ func count(t *testing.T, o sqlstore.Options) int {
 	return snap.Count("", "")
 }
 
-// What a process that is killed leaves, at any moment of a restore, is refused by servers and restored again by another attempt.
+// A process that is killed at any moment of a restore leaves a state that servers refuse and that another attempt
+// restores.
 func TestKilledWhileRestoring(t *testing.T) {
 	data := filled(t, 300)
 	var left []string // copies of the directory as a killed process leaves it
@@ -122,7 +123,8 @@ func TestKilledWhileRestoring(t *testing.T) {
 	if _, err := Restore(t.Context(), bytes.NewReader(filled(t, 3)), ended); !errors.Is(err, sqlstore.ErrNotEmpty) || CheckFinished(to) == nil {
 		t.Errorf("another backup than the one that is there: %v", err)
 	}
-	// And the first ones: there is nothing but a file by which the directory was tried, and a mark that has not got its name, with which nothing was begun.
+	// And the first moments: there is only a file that tests the directory, and a mark without its name, before the
+	// restore has begun.
 	first := t.TempDir()
 	for _, name := range []string{Unfinished + partial, files.Tried + "1"} {
 		if err := os.WriteFile(filepath.Join(first, name), []byte("{"), 0o600); err != nil {
@@ -153,7 +155,7 @@ func TestKilledWhileRestoring(t *testing.T) {
 	}
 }
 
-// The same on Postgres, where an attempt that was cut off, by the end of its connection, leaves nothing in the tables.
+// The same on Postgres, where an attempt that is cut off by the end of its connection leaves nothing in the tables.
 func TestKilledWhileRestoringPostgres(t *testing.T) {
 	c, err := pgtest.New()
 	if err != nil {
@@ -201,7 +203,7 @@ func TestKilledWhileRestoringPostgres(t *testing.T) {
 	}
 }
 
-// A backup that changes between its two readings is not made a store of.
+// A backup that changes between its two readings is not restored.
 func TestChangedBetweenReadings(t *testing.T) {
 	data := filled(t, 50)
 	dir, changed := t.TempDir(), data[len(data)-40]^1
@@ -214,7 +216,7 @@ func TestChangedBetweenReadings(t *testing.T) {
 	}
 }
 
-// A file of a backup, which may come from anybody, is written into the data directory alone.
+// A file of a backup, which may come from anybody, is written only into the data directory.
 func TestFilesStayInside(t *testing.T) {
 	for _, name := range []string{"../x", "pki/../../x", "/etc/x", "rowlock.db", "pki", "pki/../rowlock.db"} {
 		var b bytes.Buffer

@@ -24,7 +24,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Of a stream that does not begin as a backup no more is read than tells that.
+// Open reads no more of a stream that is not a backup than it needs to detect that.
 func TestOpenOfWhatIsNoBackup(t *testing.T) {
 	for _, in := range []io.Reader{&endless{}, strings.NewReader(""), strings.NewReader(`{"rowlock`)} {
 		f, err := Open("-", in)
@@ -37,7 +37,7 @@ func TestOpenOfWhatIsNoBackup(t *testing.T) {
 	}
 }
 
-// What comes through a pipe, by its name or as the standard input, can be read from the beginning again.
+// A stream, from a named pipe or the standard input, can be read from the beginning again.
 func TestOpenOfStreams(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

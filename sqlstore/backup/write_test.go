@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A backup replaces a file of its name, and nothing else: a link stays and leads to it, a pipe or a device takes what is written, and a directory is
-// refused before anything is read.
+// A backup replaces a regular file of its name: a link stays and leads to it, a pipe or a device receives the data, and
+// a directory is refused before anything is read.
 func TestWhatABackupIsWrittenTo(t *testing.T) {
 	store := t.TempDir()
 	from := bytes.NewReader(filled(t, 3))
@@ -95,7 +95,7 @@ func TestWhatABackupIsWrittenTo(t *testing.T) {
 	}
 }
 
-// A backup takes the place of a backup, of nothing, and of nothing else: who names the database keeps it.
+// A backup replaces another backup, but no other existing file: if the database is named, it stays.
 func TestWhatABackupReplaces(t *testing.T) {
 	dir := t.TempDir()
 	origin := Origin{Store: sqliteAt(dir), DataDir: dir, Now: time.Now}
@@ -125,7 +125,7 @@ func TestWhatABackupReplaces(t *testing.T) {
 	}
 }
 
-// A place is among the files that backups have by whatever name, and where it is not made yet.
+// CheckPlace finds a place among the files of the data directory under any name, also if the place does not exist yet.
 func TestCheckPlace(t *testing.T) {
 	dir := t.TempDir()
 	data, other := filepath.Join(dir, "data"), filepath.Join(dir, "other")

@@ -26,7 +26,7 @@ var puts = []etcdtest.Put{
 	{Key: "/registry/a/last"},
 }
 
-// The last value of each key is read, with its revision and how long it lives, and those that were deleted are not.
+// The last value of each key is read, with its revision and its lifetime, and deleted keys are not.
 func TestLastValues(t *testing.T) {
 	want := []Entry{
 		{"/registry/a", []byte("a"), 3, time.Hour},
@@ -61,7 +61,7 @@ func TestLastValues(t *testing.T) {
 	}
 }
 
-// A snapshot that was changed after it was made is refused, and so is what is no snapshot.
+// A snapshot that was changed after it was made is refused, and so is a file that is not a snapshot.
 func TestDamagedFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	if err := errors.Join(etcdtest.Bolt(path, puts...), etcdtest.Sum(path)); err != nil {
@@ -93,8 +93,8 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// What a kine that was killed has left is read, its write-ahead log too, and all of it is as it was afterwards. A database of
-// something else is refused.
+// The files of a killed kine are read, including its write-ahead log, and are unchanged afterwards. The database of
+// another program is refused.
 func TestKineIsLeftAlone(t *testing.T) {
 	running, path := filepath.Join(t.TempDir(), "db"), filepath.Join(t.TempDir(), "db")
 	if err := etcdtest.Kine(running, puts...); err != nil {

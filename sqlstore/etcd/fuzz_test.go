@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// FuzzKeyValues reads what an etcd may have stored of a key: bytes that are taken from it are a part of it, and what is written as a
-// KeyValue is read as it was.
+// FuzzKeyValues parses arbitrary values of etcd: the parsed bytes are a part of the input, and a written KeyValue is
+// parsed to what it was.
 func FuzzKeyValues(f *testing.F) {
 	message := func(key, value []byte, lease uint64) []byte {
 		b := protowire.AppendBytes(protowire.AppendTag(nil, keyField, protowire.BytesType), key)
@@ -40,7 +40,7 @@ func FuzzKeyValues(f *testing.F) {
 	})
 }
 
-// FuzzAnswers reads what a server may say it has: keys that are taken from it are a part of it.
+// FuzzAnswers parses arbitrary answers of a server: the parsed keys are a part of the answer.
 func FuzzAnswers(f *testing.F) {
 	for _, answer := range []*etcdserverpb.RangeResponse{
 		{},

@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/etcd/etcdtest"
 )
 
-// openedAll opens a file and reads all that is in it.
+// openedAll opens a file and reads all of its keys.
 func openedAll(t *testing.T, path string) (keys int, err error) {
 	t.Helper()
 	s, err := Open(t.Context(), path)
@@ -25,7 +25,7 @@ func openedAll(t *testing.T, path string) (keys int, err error) {
 	return keys, errors.Join(err, s.Close())
 }
 
-// manyPages is a file that has pages of every kind.
+// manyPages returns a file that has pages of every kind.
 func manyPages(t *testing.T, path string) []byte {
 	t.Helper()
 	var many []etcdtest.Put
@@ -46,7 +46,7 @@ func manyPages(t *testing.T, path string) []byte {
 	return data
 }
 
-// A file may have anything in it: what is wrong with it is an error, and no end of the process, nor a reading without an end.
+// An invalid file results in an error, and neither ends the process nor makes the reader loop for ever.
 func TestHostileFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	data, size := manyPages(t, path), os.Getpagesize()
@@ -67,7 +67,7 @@ func TestHostileFiles(t *testing.T) {
 		begin := page * size
 		kind := binary.LittleEndian.Uint16(data[begin+8:])
 		if kinds[kind]++; binary.LittleEndian.Uint64(data[begin:]) != uint64(page) || kinds[kind] > 3 {
-			continue // a part of the one before, or one of many
+			continue // an overflow page, or one of many of its kind
 		}
 		if kind == branchPage {
 			root = uint64(page)
@@ -97,7 +97,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// What bbolt writes is taken as it is, after deletions and in several steps.
+// Files that bbolt has written, after deletions and in several steps, are accepted.
 func TestGrownFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	manyPages(t, path)

@@ -34,13 +34,13 @@ func dialed(t *testing.T, prefix string, urls ...string) Snapshot {
 	return s
 }
 
-// What a server has when it is asked first is what is read, whatever is written meanwhile.
+// The state at the first request is read, whatever is written meanwhile.
 func TestLiveServers(t *testing.T) {
 	for _, kine := range []bool{false, true} {
 		server := &etcdtest.Server{Kine: kine, Cluster: 7}
 		server.Serve(t, nil, puts...)
 		s := dialed(t, "/registry/", "http://"+server.Address)
-		lives := time.Hour - time.Second // what an etcd says is what is left
+		lives := time.Hour - time.Second // an etcd returns the remaining time
 		if kine {
 			lives = time.Hour
 		}
@@ -59,7 +59,7 @@ func TestLiveServers(t *testing.T) {
 	}
 }
 
-// Keys come in pages, each of which is as long as a message may be at most.
+// Keys come in pages, each of which is as long as the maximum of a message.
 func TestLivePages(t *testing.T) {
 	var many []etcdtest.Put
 	for i := range 3*pageKeys + 7 {
@@ -88,7 +88,8 @@ func TestLivePages(t *testing.T) {
 	}
 }
 
-// A server that is gone is followed by another one of its cluster, at the same state, and by none of another cluster.
+// When a server fails, the read continues with another one of its cluster, at the same state, but not with one of
+// another cluster.
 func TestLiveServersThatGo(t *testing.T) {
 	var many []etcdtest.Put
 	for i := range 2 * pageKeys {
@@ -128,7 +129,8 @@ func TestLiveServersThatGo(t *testing.T) {
 	}
 }
 
-// hangsUp serves as an etcd without TLS does who speaks TLS: it reads what comes, and ends the connection without a word.
+// hangsUp serves like an etcd without TLS to a client with TLS: it reads the data, and closes the connection without an
+// answer.
 func hangsUp(t *testing.T) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -142,14 +144,14 @@ func hangsUp(t *testing.T) (address string) {
 			if err != nil {
 				return
 			}
-			_, _ = c.Read(make([]byte, 1<<16)) // all of what TLS begins with, so that the end is no reset
+			_, _ = c.Read(make([]byte, 1<<16)) // the whole beginning of TLS, so that closing does not reset the connection
 			c.Close()
 		}
 	}()
 	return l.Addr().String()
 }
 
-// What keeps a server from being read is said with its URL.
+// An error of reaching a server contains its URL.
 func TestLiveErrors(t *testing.T) {
 	web := httptest.NewUnstartedServer(http.NotFoundHandler())
 	web.EnableHTTP2 = true
@@ -205,7 +207,7 @@ func TestLiveErrors(t *testing.T) {
 	}
 }
 
-// A server that has too much to do is asked again, for a while.
+// A server that has too much to do is asked again, for a limited time.
 func TestBusyServer(t *testing.T) {
 	var many []etcdtest.Put
 	for i := range 2 * pageKeys {
@@ -247,7 +249,8 @@ func TestBusyServer(t *testing.T) {
 	}
 }
 
-// A lease of which an etcd cannot say how long it lives is an error, and not taken for one of kine's, which are named by their seconds.
+// If an etcd does not return the lifetime of a lease, that is an error; the lease is not taken for one of kine, whose
+// numbers are seconds.
 func TestLeaseNobodyKnows(t *testing.T) {
 	server := &etcdtest.Server{Cluster: 7, Leases: errors.New("the disk is gone")}
 	server.Serve(t, nil, puts...)

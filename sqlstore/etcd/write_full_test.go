@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// writeUpTo writes a snapshot of some megabytes where no file may be larger than a limit, and returns how large it is.
+// writeUpTo writes a snapshot of some megabytes under a limit for the size of files, and returns its size.
 func writeUpTo(limit uint64, path string, by naming) (size uint64, err error) {
 	var before syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
@@ -43,10 +43,11 @@ func writeUpTo(limit uint64, path string, by naming) (size uint64, err error) {
 	return uint64(info.Size()), os.Remove(path)
 }
 
-// Wherever there is no room for more, and where the file cannot be made, the error speaks of the file by the name that it was to have, and nothing is left.
+// If the disk is full at any point, or the file cannot be created, the error has the final name of the file, and
+// nothing is left.
 func TestErrorsNameTheSnapshot(t *testing.T) {
 	const child = "ROWLOCK_TEST_FILE_LIMIT"
-	if os.Getenv(child) == "" { // the limit is that of a process
+	if os.Getenv(child) == "" { // the limit applies to a process
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestErrorsNameTheSnapshot$", "-test.v")
 		cmd.Env = append(os.Environ(), child+"=1")
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// A snapshot gets its name when it is whole, and never that of a file which has come meanwhile. What is not finished has no name where files may be
-// without one, so that a process that is killed leaves nothing; where they may and cannot be given one later, it has one from the beginning.
+// A snapshot gets its name when it is complete, and never replaces a file that was created meanwhile. An unfinished one
+// has no name if the system has files without a name, so that a killed process leaves nothing; if such files cannot be
+// named later, it has a temporary name.
 func TestNameOfSnapshot(t *testing.T) {
 	named := func(string) (*os.File, string) { return nil, "" }
 	never := func(path, as string) error { return &os.LinkError{Op: "link", Old: path, New: as, Err: syscall.EPERM} }

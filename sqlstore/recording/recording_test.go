@@ -50,7 +50,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// However much is different, what is kept of it is little; a change after that is seen to be no heartbeat.
+// However much differs, only little is kept of it; a change beyond the bound is still seen to be no heartbeat.
 func TestChangedIsBounded(t *testing.T) {
 	var before, after strings.Builder
 	before.WriteString(`{"a":0`)
@@ -99,7 +99,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// A row of which a bit was changed is refused, and not taken for another object; what releases of before have packed is read as it is.
+// A row with a changed bit is refused, and not taken for another object; rows of earlier releases can still be read.
 func TestUnpackFindsDamage(t *testing.T) {
 	var p Packer
 	before, after := []byte(`{"kind":"ConfigMap","data":{"a":"one, two, three"}}`), []byte(`{"kind":"ConfigMap","data":{"a":"one, two, four"}}`)
@@ -135,7 +135,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, packed []byte) { _, _, _ = Unpack(packed, nil) })
 }
 
-// No value of a Secret is in what is kept, and a value that is again what it was has the same hash again.
+// No value of a Secret is kept, and a value that is the same as earlier has the same hash.
 func TestHideValues(t *testing.T) {
 	key := []byte("key")
 	object := func(value string) []byte {
