@@ -1,3 +1,3 @@
--- The time of the last change, and how long the store was open since, when it was closed, in milliseconds since 1970: the age of history
--- counts the time that the store was open. NULL: not known, then it counts from the last change.
+-- When the store was closed: the time of the last change plus the time that the store was open since, in milliseconds since 1970. The
+-- age of history counts only the time that the store was open. NULL: unknown; the age then counts from the last change.
 ALTER TABLE meta ADD COLUMN closed BIGINT;

@@ -1,6 +1,6 @@
 -- The tables of Rowlock. The text is the same as for Postgres but for the types of columns and meta.origin.
 
--- One row: what the store as a whole has come to.
+-- One row: the state of the store as a whole.
 CREATE TABLE meta (
   id            INTEGER PRIMARY KEY CHECK (id = 1),
   revision      INTEGER NOT NULL, -- of the last write; every object written raises it by one

@@ -1,6 +1,6 @@
--- The object history: what people want to know of earlier writes, for days, beside the log, which watches need for minutes.
+-- The object history: earlier writes, which are kept for people for days, besides the log, which watches need for minutes.
 
--- A row per write that is kept. It stands for itself: none is needed to read another, so any may be deleted at any time.
+-- A row per recorded write. Rows are self-contained: none is needed to read another, so any may be deleted at any time.
 CREATE TABLE revisions (
   revision  INTEGER PRIMARY KEY, -- as in changes
   at        INTEGER NOT NULL,    -- as in changes
@@ -18,7 +18,7 @@ CREATE INDEX revisions_object ON revisions (resource, namespace, name, revision)
 CREATE INDEX revisions_at ON revisions (at);
 CREATE INDEX revisions_trash ON revisions (revision) WHERE op = 'delete';
 
--- One row: how far it has come.
+-- One row: the position of the recorder.
 CREATE TABLE recording (
   id       INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL, -- what is to be kept of changes up to this one is in revisions; 0: it was never begun
