@@ -17,7 +17,7 @@ import (
 // agentMax is how many bytes of a User-Agent are kept, as in kube-apiserver's audit.
 const agentMax = 1024
 
-// truncated ends a User-Agent that was longer, in the words of kube-apiserver's audit.
+// truncated is appended to a User-Agent that is cut, as in kube-apiserver's audit.
 const truncated = "...TRUNCATED"
 
 // expiry is the author of the janitor's deletions.

@@ -57,7 +57,7 @@ var movedTriggers = []string{
 // fenceLockTimeout is how long creating the triggers may wait for the tables, while writers wait behind it.
 const fenceLockTimeout = "200ms"
 
-// prepareAttempts is how often that is tried.
+// prepareAttempts is how often the creation of an object is tried.
 const prepareAttempts = 50
 
 // prepareFence creates the objects that the fence needs. It delays others for at most fenceLockTimeout, and does not

@@ -16,7 +16,7 @@ func (s *Store) past(ctx context.Context, resource string, revision int64) (snap
 	if t := s.pastCache.get(key); t != nil {
 		return snapshot{tree: t, revision: revision}, nil
 	}
-	if t := s.collection(resource).tree.Load(); t.last <= revision { // loaded once: the next one may be later
+	if t := s.collection(resource).tree.Load(); t.last <= revision { // loaded once: a second load may return a later tree
 		return snapshot{tree: t, revision: revision}, nil
 	}
 	leave, err := s.pastCache.enter(ctx)

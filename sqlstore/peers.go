@@ -17,7 +17,7 @@ type peers struct {
 	recent  recent
 	listen  listener
 	session *Session           // nil: there is a pooler in between
-	cancel  context.CancelFunc // ends what runs for the peers
+	cancel  context.CancelFunc // ends the goroutines of the peers
 	healing atomic.Bool        // the committer is about to heal
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A password that changes while a server runs changes in the file, too, and the server need not be restarted.
+// A running server reads a changed password from its file, and need not be restarted.
 func TestPasswordChanged(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -100,7 +100,7 @@ func (t *postgresTransaction) outcomeIn(tx *postgresTransaction, b *batch) (outc
 		return outcomeAborted, nil // the number was not assigned yet, or was lost in a crash and not assigned again
 	case err != nil:
 		return "", err
-	case status == nil: // forgotten
+	case status == nil: // the database has forgotten the transaction
 		return outcomeUnknown, nil
 	case *status == "in progress":
 		return outcomeAborted, nil // the number belongs to another server's transaction now: the original one would hold the counter

@@ -38,7 +38,7 @@ func poolerBefore(t *testing.T, c *pgtest.Cluster) *pgtest.Pooler {
 	return p
 }
 
-// The suite, through a PgBouncer in transaction mode: nothing depends on the state of a session.
+// The suite passes through a PgBouncer in transaction mode: nothing depends on the state of a session.
 func TestPostgresThroughPooler(t *testing.T) {
 	p := pooler(t)
 	storetest.Run(t, func(t *testing.T) storetest.Harness { return newPostgresHarnessAt(t, p.URL()).harness() })

@@ -21,7 +21,7 @@ func TestPostgres(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Harness { return newPostgresHarness(t).harness() })
 }
 
-// The suite, with writes through one server and reads and watches through another.
+// The suite passes with writes through one server, and reads and watches through another.
 func TestPostgresTwoServers(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		h := newPostgresHarness(t)

@@ -106,7 +106,7 @@ func (p *postgresDriver) tryBegin(after int64, limit int) (_ *postgresTransactio
 	tx := &postgresTransaction{driver: p, conn: conn}
 	defer func() {
 		if err != nil {
-			conn.Release() // which closes it when the transaction is not over
+			conn.Release() // Release closes it if the transaction is not over
 		}
 	}()
 	var read *page

@@ -245,7 +245,7 @@ func oneQuery(text string) (string, error) {
 	return "", fmt.Errorf("%w, and no %s", ErrNotAQuery, first)
 }
 
-// tokenLength is how long the token is with which a statement begins, and whether it means nothing: white space, a comment.
+// tokenLength returns the length of a statement's first token, and whether that is blank: white space or a comment.
 func tokenLength(s string) (n int, blank bool) {
 	through := func(from int, end string) int {
 		if i := strings.Index(s[from:], end); i >= 0 {
@@ -264,7 +264,7 @@ func tokenLength(s string) (n int, blank bool) {
 	case s[0] == '[':
 		return through(1, "]"), false
 	case strings.IndexByte("'\"`", s[0]) >= 0:
-		return through(1, s[:1]), false // one that is doubled begins the next token
+		return through(1, s[:1]), false // a doubled quote begins the next token
 	case isLetter(s[0]):
 		for n < len(s) && isLetter(s[n]) {
 			n++

@@ -58,7 +58,7 @@ func newChangeRow(c *change, at int64) changeRow {
 	return r
 }
 
-// text is data as a string, without a copy: the bytes of an object are never changed.
+// text returns data as a string, without a copy: the bytes of an object are never changed.
 func text(data []byte) string { return unsafe.String(unsafe.SliceData(data), len(data)) }
 
 // bytesOf is the inverse of text.
@@ -92,7 +92,7 @@ type loader struct {
 	into []any // row
 }
 
-// objectRow is a row of selectObjectsSQL. Its data is a string because Scan does not copy those.
+// objectRow is a row of selectObjectsSQL. Its data is a string because Scan does not copy strings.
 type objectRow struct {
 	key      resources.Key
 	revision int64

@@ -239,7 +239,8 @@ func (s *Session) waiting(interrupt func()) (summoned bool) {
 }
 
 // enter begins a session on the connection that listens. When it returns, every transaction that writes to the log either
-// notifies this connection or is over: one that did not see the row in servers held the counter when that was written.
+// notifies this connection or is over: a transaction that did not see the row in servers held the counter when the row was
+// written, and enter waits for it.
 func (s *Session) enter(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limits().read)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 	"github.com/rowlock/rowlock/resources/files"
 )
 
-// Store is resources.Store on a SQL database. It is safe for concurrent use.
+// Store implements resources.Store on a SQL database. It is safe for concurrent use.
 type Store struct {
 	options Options
 	clock   clock.Clock

@@ -44,7 +44,7 @@ func parsePostgres(database string) (*pgxpool.Config, error) {
 		// Its text repeats the URL first, and then has one line with the reason.
 		text := parse.Error()
 		text = text[strings.LastIndex(text, "`: ")+len("`: "):]
-		if strings.HasPrefix(text, "failed to parse as URL") { // and repeats the part at which that was
+		if strings.HasPrefix(text, "failed to parse as URL") { // and repeats the part at which parsing failed
 			return nil, errParts
 		}
 		return nil, fmt.Errorf("the URL of the database: %s", text)

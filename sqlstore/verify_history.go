@@ -104,7 +104,7 @@ func (v *verifier) revision(ctx context.Context, r *revisionRow) error {
 		v.found(where, doWrite(r.revision), "says wrongly what was done, or who did it: %v", problem)
 	}
 	if len(r.data) == 0 {
-		return nil // it could not be read when it was recorded
+		return nil // the object could not be read when it was recorded
 	}
 	row := Row{Key: r.key, Revision: r.revision, Data: string(r.data)}
 	if r.fields.Valid {

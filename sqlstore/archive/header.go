@@ -69,7 +69,7 @@ func CheckStart(r *bufio.Reader) error {
 	return nil
 }
 
-// readHeader also returns the line. Errors: ErrNotBackup, ErrDamaged, those of the reader.
+// readHeader returns the header, and its line. Errors: ErrNotBackup, ErrDamaged, those of the reader.
 func readHeader(r *bufio.Reader) (h Header, line []byte, err error) {
 	if err := CheckStart(r); err != nil {
 		return h, nil, err
