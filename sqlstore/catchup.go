@@ -112,7 +112,7 @@ func (u *catchUps) history(ctx context.Context, q historyQuery) (historyAnswer, 
 		case f.err != nil && (f.query.after == q.after || u.ctx.Err() != nil):
 			return historyAnswer{}, f.err
 		}
-		// The flight began at an earlier position and did not reach this one. The next read begins here.
+		// The flight began at an earlier position: its end or its error says nothing about this one. The next read begins here.
 	}
 }
 

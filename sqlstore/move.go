@@ -26,7 +26,7 @@ type Move struct {
 type MoveProgress struct {
 	Table     string
 	Rows, Of  int64 // rows compared, of all rows
-	Different int64 // rows that differed in the target, and were copied
+	Different int64 // rows that differed in the target, and were copied or removed
 	Revision  int64 // of the state that is copied
 }
 

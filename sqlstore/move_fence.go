@@ -215,8 +215,8 @@ func isBusy(err error) bool {
 	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
-// raiseFence returns when all writes are blocked. Postgres ends the fence if it is idle for longer than it may be held:
-// its process is then stopped.
+// raiseFence returns when all writes are blocked. Postgres ends a fence that is idle for longer than it may be held, since
+// its process must have been stopped.
 func raiseFence(ctx context.Context, o *Options, hold time.Duration) (_ *fence, err error) {
 	f, err := openFence(ctx, o)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// peers brings changes that other servers write into the same database into the cache. It is nil for a store whose
-// database has no other servers.
+// peers brings changes that other servers write into the same database into the cache. Store.peers is nil for SQLite, whose
+// file has only one server.
 type peers struct {
 	store   *Store
 	db      *postgresDriver
