@@ -14,7 +14,7 @@ import (
 // Invariant: no change was made after the first mark at or above its revision. A store that is opened restores the
 // marks that a previous one noted, with the ages of that time, since closed time does not age history; and it adds a
 // mark for all changes that exist when it is opened. So a note stays true however old it is, whichever server wrote
-// since, and whether the store was closed or killed: changes become older than they count as, never younger.
+// since, and whether the store was closed or killed: a change may be older than it counts as, never younger.
 type ages struct {
 	mu    sync.Mutex
 	marks []ageMark

@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/resources/storetest"
 )
 
-// numbered writes an object that contains its previous revision and its number of changes.
+// numbered returns a write of an object that contains its previous revision and its number of changes.
 func numbered(name string, n int64, from int64) resources.Write {
 	w := resources.Write{Op: resources.Create, Key: configMap("default", name)}
 	w.Draft.Data = fmt.Appendf(nil, `{"metadata":{"name":%q,"resourceVersion":"0"},"n":%d,"before":%d,"text":%q}`, name, n, from,

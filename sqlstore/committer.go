@@ -102,7 +102,7 @@ func answerAll(requests []*request, err error) {
 	}
 }
 
-// beginAttempts is how often begin retries when the cache turns out to be behind. Each time the cache catches up first.
+// beginAttempts is how often begin tries at most. An attempt fails if the cache is behind, which then catches up.
 const beginAttempts = 4
 
 // begin starts the transaction of a batch, with the cache at the counter: a batch is checked against the state that it

@@ -199,7 +199,7 @@ func (d *database) revision(ctx context.Context) (int64, error) {
 type meta struct {
 	revision, floor, historyBytes int64
 	at                            sql.NullInt64  // of the last change, if it is in history
-	ages                          sql.NullString // see ages.String
+	ages                          sql.NullString // see ages.noted
 }
 
 // eachRow calls visit for every row and closes the rows. Errors of the database are resources.ErrUnavailable.

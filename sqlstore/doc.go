@@ -122,6 +122,7 @@
 // back, by tasks that the committer runs between batches; it has a timer only when a task is due. The listener of the
 // peers owns its connection; recent has a goroutine while a read asks, a collection while watchers are to be woken,
 // catchUps one for each page that is being read. Close ends all.
+//
 // # Files
 //
 // Opening, and common parts:

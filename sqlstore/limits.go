@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// limits bounds the time for a database that others share and that may hang. A client's request waits, or blocks others
-// that wait, so none of them is long; but a disk has a worst second, and to give up during it makes matters worse.
+// limits bounds the time for a database that others share and that may hang. No limit is long, because a client's
+// request waits, or others wait for it; but a disk has a worst second, and to give up during it makes matters worse.
 type limits struct {
 	step    time.Duration // of a transaction, before its connection is given up
 	read    time.Duration // for a page of rows
@@ -16,7 +16,7 @@ type limits struct {
 	idle    time.Duration // for the next step of a server that holds the counter, before the database ends the transaction
 	ping    time.Duration // for a sign of life of a connection that was idle
 	poll    time.Duration // without a notification, before a look at the log: a notification may have been lost with its connection
-	unheard time.Duration // the same if another server is known to live: a permission that it revokes must be noticed within ten seconds
+	unheard time.Duration // the same if another server is known to live: a permission or token that it revokes must stop within ten seconds
 	shrink  time.Duration // without use, before all connections of a pool but one are closed
 	rest    time.Duration // without use, before the last one is
 	quiet   time.Duration // for another write, while a batch gathers

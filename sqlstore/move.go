@@ -25,7 +25,7 @@ type Move struct {
 // MoveProgress is the progress of a Copy.
 type MoveProgress struct {
 	Table     string
-	Rows, Of  int64 // rows compared, of all rows
+	Rows, Of  int64 // rows done so far, of the table's rows or, if the log is copied, of the changed ones
 	Different int64 // rows that differed in the target, and were copied or removed
 	Revision  int64 // of the state that is copied
 }

@@ -18,7 +18,7 @@ const (
 
 // Copy makes the target equal to the present state of the source. If the log of the source reaches back to the target's
 // state, the changes of the log are copied; otherwise all rows are compared, and those that differ are copied: two rows
-// with the same key and revision are equal. Rows that were copied stay if it ends early.
+// with the same key and revision are equal. If all rows are compared, those that were copied stay when Copy ends early.
 func (m *Move) Copy(ctx context.Context, progress func(MoveProgress)) error {
 	_, err := m.copyState(ctx, progress)
 	return err

@@ -60,8 +60,8 @@ const fenceLockTimeout = "200ms"
 // prepareAttempts is how often the creation of an object is tried.
 const prepareAttempts = 50
 
-// prepareFence creates the objects that the fence needs. It delays others for at most fenceLockTimeout, and does not
-// affect writers.
+// prepareFence creates the objects that the fence needs. No attempt delays writers for more than fenceLockTimeout, and
+// the objects do nothing until last has marked the store.
 func prepareFence(ctx context.Context, o *Options) error {
 	if !isPostgres(o.URL) {
 		return nil

@@ -28,8 +28,8 @@ const (
 //
 // A state costs the objects that only it holds, because they are no longer in the present state. Objects that were
 // replaced before it was computed are counted exactly, until the garbage collector has freed the state (live): a client
-// that reads slowly holds a state long after it was dropped here. Objects that were replaced later are counted for the
-// kept states, which are dropped when these add up to more than half of the bound.
+// that reads slowly holds a state long after it was dropped here. Objects that were replaced later are counted only for
+// the kept states, which are dropped as far as they hold more than half of the bound.
 type pastCache struct {
 	clock  clock.Clock
 	max    int64

@@ -146,7 +146,7 @@ func (s twoServers) Commit(ctx context.Context, writes ...resources.Write) ([]*r
 	}
 	last := slices.MaxFunc(objects, func(a, b *resources.Object) int { return cmp.Compare(a.Revision, b.Revision) }) // the last may be an Expect's
 	if err := s.peers.catchUp(ctx, s.peers.db, last.Revision); err != nil && !s.closing.Load() {
-		return nil, err // the reader is closed, so it gets no requests, and the commit happened
+		return nil, err // an error of a closed reader is ignored: it gets no requests, and the commit happened
 	}
 	// The reader's own listener may bring it up to date. Then reads see a change before it is announced to watches.
 	s.applying.Lock()

@@ -14,11 +14,11 @@ import (
 
 // timelines refuses connections to a primary that was replaced and does not know it. If a URL names several hosts, the
 // first one that takes writes is used; an old primary that comes back takes writes until somebody makes it a standby. A
-// name that follows the primary may lead to it for a while, too. It lacks all writes acknowledged since, and writes
-// that it acknowledges will soon be lost. Each promotion begins a timeline with a higher number, so a server that has
-// seen a timeline of a cluster uses none before it, not even when nothing else can be reached. A cluster that was
-// restored to an earlier state has a new timeline, too, unless its files were copied without point-in-time recovery;
-// then the server has to be restarted.
+// name that follows the primary may lead to it for a while, too. The old primary lacks all writes acknowledged since,
+// and writes that it acknowledges will soon be lost. Each promotion begins a timeline with a higher number, so a server
+// that has seen a timeline of a cluster uses none before it, not even when nothing else can be reached. A cluster that
+// was restored to an earlier state has a new timeline, too, unless its files were copied without point-in-time
+// recovery; then the server has to be restarted.
 type timelines struct {
 	mu     sync.Mutex
 	newest map[string]uint64 // the newest timeline seen, by the identifier of the cluster

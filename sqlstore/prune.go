@@ -18,8 +18,8 @@ const (
 	vacuumStep = 1 << 20
 )
 
-// prune removes changes that are too old or too many from history, a step at a time, and gives space back. It returns
-// when the next change will be too old.
+// prune removes changes from history that are too old, or that exceed its size, a step at a time, and gives space back.
+// It returns when the next change will be too old.
 func (j *janitor) prune() (time.Time, error) {
 	spare := int64(-1) // bytes of pages that no change has needed since the last prune
 	for {

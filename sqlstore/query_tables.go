@@ -15,9 +15,9 @@ import (
 	"github.com/rowlock/rowlock/resources/views"
 )
 
-// queryTables are the tables objects and changes of a query: rows of a Source, without those that must not be shown
-// (see isHidden and withoutSecrets). They are read in pages, because in Postgres several of them may be read at a time,
-// through the one connection that sees the state.
+// queryTables are the tables objects and changes of a query: rows of a Source, without the server's own rows (isHidden)
+// and without the values of Secrets (withoutSecrets). They are read in pages, so that several can be read at a time
+// through the one connection to Postgres that sees the state.
 type queryTables struct {
 	source *Source
 	ctx    context.Context //nolint:containedctx // a query has one, and SQLite calls in between without it

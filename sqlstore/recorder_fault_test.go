@@ -19,8 +19,8 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqltest"
 )
 
-// Changes that are not recorded yet stay in the log twice as long; the bound of its size goes first, and then a gap is
-// reported.
+// Changes that are not recorded yet stay in the log twice as long, but not beyond the bound of its size; if that prunes
+// them, a gap is reported.
 func TestPruneWaitsForObjectHistory(t *testing.T) {
 	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, clock interface{ Step(time.Duration) }) {
 		s := open(ObjectHistory{Age: time.Hour})

@@ -75,8 +75,8 @@ func TestObjectHistoryOfALargeObject(t *testing.T) {
 	})
 }
 
-// A write that makes a large object small is recorded with the object after it, and without the one before: it can be
-// undone.
+// A write that makes a large object small is recorded with the object after it, and without the one before: the small
+// object can be restored.
 func TestObjectHistoryOfALargeObjectThatShrinks(t *testing.T) {
 	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, _ interface{ Step(time.Duration) }) {
 		s := open(ObjectHistory{Age: time.Hour, Size: 4096})

@@ -118,7 +118,7 @@ func (s *recordingStep) fill(ctx context.Context, row *revisionRow, data string,
 	}
 	row.uid = gjson.Get(text(after), "metadata.uid").String()
 	err = s.pack(ctx, row, changes.Paths, before, after)
-	if errors.Is(err, errTooLarge) && before != nil { // a write that makes an object small can be undone, however large the object was before
+	if errors.Is(err, errTooLarge) && before != nil { // so the small state after the write can be restored, however large the object was before
 		err = s.pack(ctx, row, changes.Paths, nil, after)
 	}
 	if err != nil {

@@ -86,8 +86,8 @@ func newSession(s *Store, class int32) *Session {
 	return &Session{id: rand.Int32N(1<<31-1) + 1, class: class, store: s, changed: make(chan struct{})}
 }
 
-// Session returns this server's place among those on its database. It is nil if the database is not shared, and if it
-// is unknown because there is a pooler in between.
+// Session returns this server's place among those on its database. It is nil for SQLite, which has no other servers, and
+// behind a pooler, where the other servers cannot be known.
 func (s *Store) Session() *Session {
 	if s.peers == nil {
 		return nil

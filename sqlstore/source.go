@@ -201,7 +201,7 @@ func (s *Source) HasHistory(ctx context.Context) (there bool, err error) {
 // is a numeric column that changes whenever a row does.
 type sourceTable struct{ name, keys, version string }
 
-// sourceTables are all of them. The log is not one: a store made from a copy begins its own log.
+// sourceTables are all source tables. The log is not one: a store made from a copy begins its own log.
 var sourceTables = []sourceTable{{"objects", "resource, namespace, name", "revision"}}
 
 // Each calls table for every source table and then row for each of its rows, in the order of their keys. The values of

@@ -184,7 +184,7 @@ func makePrivate(path string) error {
 	return f.Close()
 }
 
-// openClaimed creates the file like makePrivate, and keeps other processes off it, whatever path they use for it.
+// openClaimed creates the file like makePrivate, and keeps every other store off it, whatever path that uses for it.
 func openClaimed(path string, logger *slog.Logger) (*os.File, error) {
 	f, err := files.Open(path)
 	if err != nil {
@@ -209,8 +209,8 @@ func sqliteName(path, synchronous string) string {
 		fmt.Sprintf("_busy_timeout=%d", busyTimeout.Milliseconds()),
 		"_journal_mode=wal",
 		"_synchronous=" + synchronous,
-		// See walCheckpoint, and checkpointBySize for files with other page sizes. After a larger log, SQLite truncates
-		// it to twice that.
+		// See walCheckpoint, and checkpointBySize for files with other page sizes. SQLite truncates a log that was larger
+		// to twice walCheckpoint.
 		fmt.Sprintf("_pragma=wal_autocheckpoint(%d)", walCheckpoint/pageSize),
 		"_pragma=journal_size_limit(16777216)",
 		"_pragma=cache_size(-4096)",

@@ -91,7 +91,7 @@ func (s *said) String() string {
 }
 
 // Writes to a write-ahead log that was removed are refused as well, though the database is in its place. A server that
-// is stopped orderly moves that log into the database.
+// is stopped in good order moves that log into the database.
 func TestLogTakenAway(t *testing.T) {
 	for _, suffix := range []string{"-wal", "-shm"} {
 		dir := t.TempDir()

@@ -58,8 +58,8 @@ WHERE resource = $1 AND revision > $2 AND revision > (SELECT floor FROM meta) AN
 ORDER BY revision LIMIT $5`
 
 	// selectOldestSQL returns the first changes after the floor, with the bytes that become free when each leaves
-	// history. With servers of schema version 1 it is less than that, so a step of the janitor removes more than it
-	// has to.
+	// history. With servers of schema version 1 the result is less than what becomes free, so a step of the janitor
+	// removes more than it has to.
 	selectOldestSQL = `SELECT c.revision, c.at, ` + freesSQL + ` AS frees FROM changes c
 WHERE c.revision > (SELECT floor FROM meta) AND c.revision <= $2 ORDER BY c.revision LIMIT $1`
 

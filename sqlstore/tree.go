@@ -6,9 +6,9 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// tree is the state of one resource type: its objects by path. Objects in it may be packed; objects that it returns are
-// not, except to a Commit that expects them. A tree that other goroutines can see is never changed; changes are made to
-// an edit, which shares everything that stays the same.
+// tree is the state of one resource type: its objects by path. Objects in it may be packed; objects that the store
+// returns are not, except by Kept and to a Commit that expects them. A tree that other goroutines can see is never
+// changed; changes are made to an edit, which shares everything that stays the same.
 type tree struct {
 	objects btree.Map[string, *resources.Object]
 	// last is the highest revision at which the type may have changed: the tree is its state at last and at every

@@ -17,7 +17,7 @@ const resolveEvery = time.Second
 // applying.
 //
 // A COMMIT that failed while the log was being flushed may be in the log without being visible, until a crash makes it
-// visible. A commit without changes makes its outcome final: it follows it in the log, or replaces it.
+// visible. A commit without changes makes its outcome final: that one follows it in the log, or takes its place.
 func (s *Store) ascertain(b *batch, cause error) error {
 	s.unresolved = b
 	err := s.db.touch()

@@ -58,9 +58,9 @@ func parsePostgres(database string) (*pgxpool.Config, error) {
 var errParts = errors.New("the URL cannot be parsed: in user and password, characters such as / : @ # ? % have to be " +
 	"percent-encoded, and of several hosts all need a port or none; the directory of a Unix socket is given as in postgres:///database?host=/directory")
 
-// ambiguous reports whether an @ is not for every parser the end of user and password: libpq and pgx take the first one
-// before a slash, so that the part of a password behind it would become a host, or, behind a slash, the name of a
-// database. In parameters an @ has no meaning.
+// ambiguous reports whether parsers may disagree on the @ that ends user and password: libpq and pgx take the first one
+// before a slash, so the part of a password after that would become a host, or, after a slash, the name of a database.
+// In parameters an @ has no meaning.
 func ambiguous(database string) bool {
 	_, rest, _ := strings.Cut(database, "://")
 	end := strings.IndexAny(rest, "/?#")

@@ -78,7 +78,7 @@ func (v *verifier) others(want, have []string) {
 			continue // Litestream, which copies the file as it changes, notes its position there
 		}
 		if (v.state.Moved != "" || v.postgres) && slices.ContainsFunc(movedParts, func(part string) bool { return strings.HasPrefix(statement, part) }) {
-			continue // without them, it would take writes again; in Postgres an unfinished move leaves them, too, and the next one needs them
+			continue // without them, a moved store would take writes again; in Postgres an unfinished move leaves them, too, and the next one needs them
 		}
 		if !slices.Contains(want, statement) {
 			v.found("database", "remove it, unless you know why it is there", "has something that rowlock did not make: %s", statement)

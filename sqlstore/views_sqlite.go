@@ -107,7 +107,7 @@ func sqliteColumn(c views.Column) string {
 
 // json_each returns a number as the key of a list's element.
 
-// known returns a number that is not 0 if the object is known, and else NULL.
+// known returns the SQL of a number that is NULL, and not 0, if the row's object is not known.
 func known(value string) string { return "CASE WHEN o IS NOT NULL THEN " + value + " END" }
 
 // shared implements viewDialect.

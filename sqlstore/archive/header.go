@@ -27,7 +27,7 @@ const Format = 1
 
 // Header is the beginning of a backup: the part that can be read without its passphrase.
 type Header struct {
-	// Format is the version of the format; a backup is recognized by its name.
+	// Format is the version of the format. The name of this member, rowlockBackup, marks a file as a backup.
 	Format int `json:"rowlockBackup"`
 	// Created is when the backup was begun.
 	Created time.Time `json:"created"`

@@ -38,7 +38,7 @@ const (
 	pageKeys, mostPageBytes = 500, 16 << 20
 
 	// busyWait is the first pause for a server that has too much to do, which then doubles, and busyTurns the number of
-	// attempts: 25 s together.
+	// pauses, after which comes a last attempt: 25 s together.
 	busyWait, busyTurns = 100 * time.Millisecond, 8
 
 	rangeMethod      = "/etcdserverpb.KV/Range"
