@@ -34,20 +34,20 @@ func (s *Server) newAdmission() (apiadmission.Interface, error) {
 		Services: services{behind.New(s.Store, s.Registry), s.RouteToEndpoints}, Loopback: loopback{s, resources.APIServer.Info, "kube-apiserver-admission", bounded.MostBytes},
 		Observe: times.plugin, Stop: s.ended})
 	if err != nil {
-		s.end() // some plugins have begun
+		s.end() // some plugins have started goroutines
 		return nil, err
 	}
 	return times.chain(chain), nil
 }
 
-// Identity is how kube-apiserver names itself among the servers of a cluster. Metrics have a hash of it.
+// Identity returns the identity under which kube-apiserver registers itself among the servers of a cluster. Metrics carry a hash of it.
 func Identity() string {
-	hostname, _ := os.Hostname() // a machine without a name has an identity all the same
+	hostname, _ := os.Hostname() // an empty name will do
 	hash := sha256.Sum256([]byte(hostname))
 	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(hash[:16]))
 }
 
-// services says where a Service is reached, as kube-apiserver does.
+// services resolves the URL of a Service, as kube-apiserver does.
 type services struct {
 	*behind.Lister
 	toEndpoints bool
@@ -55,7 +55,7 @@ type services struct {
 
 // ResolveEndpoint implements webhook.ServiceResolver.
 func (s services) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
-	if behind.Self(namespace, name, int(port)) { // is asked within the process, whether its Service is there or not
+	if behind.Self(namespace, name, int(port)) { // the server itself is called within the process, whether or not its Service exists
 		return &url.URL{Scheme: "https", Host: name + "." + namespace + ".svc"}, nil
 	}
 	if s.toEndpoints {
@@ -64,7 +64,7 @@ func (s services) ResolveEndpoint(namespace, name string, port int32) (*url.URL,
 	return utilproxy.ResolveCluster(s, namespace, name, port)
 }
 
-// Secrets returns what reads and writes the Secrets of a namespace through the server, as the server itself.
+// Secrets returns a client that reads and writes the Secrets of a namespace through the server, as the server's own user.
 func (s *Server) Secrets(namespace string) corev1.SecretInterface {
 	return s.client.CoreV1().Secrets(namespace)
 }

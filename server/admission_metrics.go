@@ -10,8 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// admissionTimes are how long admission takes: kube-apiserver's metrics of the two steps and of each plugin, but for the summary of the
-// steps, which costs more than many a plugin does.
+// admissionTimes are the histograms of how long admission takes: kube-apiserver's metrics of the two steps and of each plugin. The summary of the
+// steps is missing: it costs more than many plugins do.
 type admissionTimes struct{ steps, plugins *prometheus.HistogramVec }
 
 func newAdmissionTimes(r *prometheus.Registry) (admissionTimes, error) {
@@ -30,27 +30,26 @@ func newAdmissionTimes(r *prometheus.Registry) (admissionTimes, error) {
 	return t, r.Register(t.plugins)
 }
 
-// chain returns the plugins, with the time that they take together.
+// chain wraps all plugins and measures the time that they take together.
 func (t admissionTimes) chain(plugins admission.Interface) admission.Interface {
 	return newTimed(plugins, t.steps)
 }
 
-// plugin returns one of them, with the time that it takes.
+// plugin wraps one plugin and measures the time that it takes.
 func (t admissionTimes) plugin(plugin admission.Interface, name string) admission.Interface {
 	return newTimed(plugin, t.plugins.MustCurryWith(prometheus.Labels{"name": name}).(*prometheus.HistogramVec))
 }
 
-// timed is a plugin, or all of them, with the time that it takes.
+// timed is a plugin, or the whole chain, whose time is measured.
 type timed struct {
-	admission.Interface // both of the next
+	admission.Interface // the same value as mutating and validating
 	mutating            admission.MutationInterface
 	validating          admission.ValidationInterface
 	times               *prometheus.HistogramVec
 	admits, validates   observers
 }
 
-// observers are the histograms that were needed already, by the operation and whether it was refused: to find one by its labels takes longer
-// than most plugins do.
+// observers caches the histograms in use, by operation and rejection: a lookup by labels takes longer than most plugins do.
 type observers [4][2]atomic.Pointer[prometheus.Observer]
 
 func newTimed(plugin admission.Interface, times *prometheus.HistogramVec) *timed {

@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/server/handlers"
 )
 
-// passOn has a request answered by the server whose APIService stands for the version that is asked for, if there is one.
+// passOn forwards a request to the server behind the APIService of the requested version, if there is one.
 func (s *Server) passOn(c echo.Context) (answered bool, err error) {
 	gv, ok := versionOf(c.Request().URL.Path)
 	if s.Aggregator == nil || !ok {
@@ -30,13 +30,13 @@ func (s *Server) passOn(c echo.Context) (answered bool, err error) {
 		defer cancel()
 		ctx = until
 	}
-	flowcontrol.RequestDelegated(ctx) // a watch of another server's has no seat here
-	// What the other server says is passed on as it is; kube-apiserver says this itself, too.
+	flowcontrol.RequestDelegated(ctx) // a watch at another server occupies no seat here
+	// The other server's response is forwarded unchanged, interim (1xx) responses included.
 	b.ServeHTTP(handlers.Interim(c.Response()), r.WithContext(ctx))
 	return true, nil
 }
 
-// versionOf returns the version of a group that a path is in.
+// versionOf returns the group version of a path.
 func versionOf(path string) (schema.GroupVersion, bool) {
 	below, ok := strings.CutPrefix(path, "/apis/")
 	group, below, _ := strings.Cut(below, "/")
@@ -44,7 +44,7 @@ func versionOf(path string) (schema.GroupVersion, bool) {
 	return schema.GroupVersion{Group: group, Version: version}, ok && group != "" && version != ""
 }
 
-// local are the versions that APIServices tell of and nobody serves.
+// local returns the versions of APIServices without a Service that the catalog lacks or has at other priorities; see Aggregator.Local.
 func (s *Server) local(ctx context.Context, catalog *resources.Catalog) ([]discovery.ExternalVersion, error) {
 	if s.Aggregator == nil {
 		return nil, nil
@@ -52,7 +52,7 @@ func (s *Server) local(ctx context.Context, catalog *resources.Catalog) ([]disco
 	return s.Aggregator.Local(ctx, catalog)
 }
 
-// external is what other servers serve; nil: nothing.
+// external returns the versions that other servers serve; nil without an Aggregator.
 func (s *Server) external() *discovery.External {
 	if s.Aggregator == nil {
 		return nil

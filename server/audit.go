@@ -18,7 +18,7 @@ import (
 	"github.com/rowlock/rowlock/server/auditing"
 )
 
-// withAuditEnd records that a request is over, after all else that happens to it, its answer among that.
+// withAuditEnd records the end of a request, after everything else that happens to it, writing the response included.
 func (s *Server) withAuditEnd(next echo.HandlerFunc) echo.HandlerFunc {
 	if s.Audit == nil {
 		return next
@@ -34,8 +34,8 @@ func (s *Server) withAuditEnd(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// withAudit records that a request was received, once it is known who sent it, and has its answer recorded. A request that cannot be
-// recorded, and has to be, is not answered any further.
+// withAudit records that a request was received, as soon as its user is known, and has its response recorded. If a request must be recorded and
+// cannot be, it is answered with an error.
 func (s *Server) withAudit(next echo.HandlerFunc) echo.HandlerFunc {
 	if s.Audit == nil {
 		return next
@@ -47,7 +47,7 @@ func (s *Server) withAudit(next echo.HandlerFunc) echo.HandlerFunc {
 		stream := longRunning(requestInfo(c))
 		ctx, err := q.Begin(ctx, r, stream)
 		if over := ctx.Err(); over != nil && errors.Is(err, over) {
-			return err // the audit has not had its answer in time
+			return err // the deadline has passed while the event was being recorded
 		}
 		if err != nil {
 			internalError(c, err)
@@ -75,8 +75,8 @@ func (s *Server) withAudit(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// auditRefusal has the answer recorded of a request that is refused before it is known who sent it, or what. reason is in the event
-// where the answer says nothing.
+// auditRefusal has the response recorded of a request that is refused before its user or its target is known. The event has the reason where the
+// response does not.
 func (s *Server) auditRefusal(c echo.Context, reason string) {
 	if s.Audit == nil {
 		return
@@ -92,7 +92,7 @@ func (s *Server) auditRefusal(c echo.Context, reason string) {
 	}
 }
 
-// authenticate finds out who sent a request, and how long that took.
+// authenticate returns the user of a request, and how long authentication took.
 func (s *Server) authenticate(r *http.Request) (who user.Info, ok bool, took time.Duration, err error) {
 	began := time.Now()
 	who, ok, err = s.Authenticator(r)
@@ -103,7 +103,7 @@ func (s *Server) authenticate(r *http.Request) (who user.Info, ok bool, took tim
 	return who, ok, took, err
 }
 
-// authorize asks whether they may do what is asked, and notes the same.
+// authorize asks the Pipeline whether the request is allowed, and notes how long that took.
 func (s *Server) authorize(ctx context.Context) (context.Context, error) {
 	if s.Audit == nil {
 		return s.Pipeline.Authorize(ctx)
@@ -114,7 +114,7 @@ func (s *Server) authorize(ctx context.Context) (context.Context, error) {
 	return known, err
 }
 
-// unauthenticated says by what a client has tried to prove who it is, in kube-apiserver's words.
+// unauthenticated lists the authentication methods that a client has tried, in kube-apiserver's words.
 func unauthenticated(r *http.Request) string {
 	var tried []string
 	if _, _, ok := r.BasicAuth(); ok {
@@ -135,18 +135,18 @@ func unauthenticated(r *http.Request) string {
 	return "Authentication failed, attempted: " + strings.Join(tried, ", ")
 }
 
-// internalError is kube-apiserver's answer, which is no Status, where it can do nothing with a request.
+// internalError writes kube-apiserver's plain-text response, not a Status, to a request that cannot be processed.
 func internalError(c echo.Context, err error) {
 	http.Error(c.Response(), uriEscaper.Replace(fmt.Sprintf("Internal Server Error: %q: %v", c.Request().RequestURI, err)), http.StatusInternalServerError)
 }
 
-// auditedWriter has the code of an answer recorded before that is sent.
+// auditedWriter records the status code of a response before the code is sent.
 type auditedWriter struct {
 	http.ResponseWriter
 	ctx  context.Context
 	q    *auditing.Request
 	said bool
-	// timed: it is recorded how long it takes to write the answer, which is no stream.
+	// timed says that the time for writing the response is recorded. It is false for streams.
 	timed bool
 }
 
@@ -181,7 +181,7 @@ func (w *auditedWriter) Write(p []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w *auditedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Hijack implements http.Hijacker: the connection becomes another protocol's.
+// Hijack implements http.Hijacker: another protocol takes over the connection.
 func (w *auditedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.say(http.StatusSwitchingProtocols)
 	return http.NewResponseController(w.ResponseWriter).Hijack()

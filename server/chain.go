@@ -26,8 +26,8 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// chain is what every request passes through, from the outside in. It is put together once, and not for each request, as the router
-// would: at its end is what the router has found for the request.
+// chain returns the middleware that every request passes, from the outside in. It is composed once, and not for each request, as the router would
+// do: the innermost handler is the one that the router has found for the request.
 func (s *Server) chain() echo.MiddlewareFunc {
 	whole := echo.HandlerFunc(func(c echo.Context) error { return c.Handler()(c) })
 	for _, pass := range slices.Backward(s.passes()) {
@@ -39,22 +39,22 @@ func (s *Server) chain() echo.MiddlewareFunc {
 func (s *Server) passes() []echo.MiddlewareFunc {
 	outer, inner := s.optional()
 	return slices.Concat([]echo.MiddlewareFunc{
-		s.withAuditID,     // a name for the request
-		s.withAuditEnd,    // what became of it is recorded
-		s.withRequestInfo, // what it is about
-		s.withMetrics,     // counts it, whatever becomes of it
-		s.withRecovery,    // a panic is a 500 for this request alone
+		s.withAuditID,     // gives the request an ID
+		s.withAuditEnd,    // records the end
+		s.withRequestInfo, // parses verb and resource
+		s.withMetrics,     // counts it, whatever its outcome
+		s.withRecovery,    // a panic fails this request alone, with a 500
 	}, outer, []echo.MiddlewareFunc{
-		s.withDeadline, // everything but a watch ends in time
+		s.withDeadline, // bounds everything but watches
 		s.withWarnings, // Warning headers
 	}, inner, []echo.MiddlewareFunc{
-		s.withUser,          // who sent it: 401
-		s.withAudit,         // that it came is recorded
-		s.withImpersonation, // as whom it is to be answered
-		s.withFlow,          // not too many at once: 429
-		s.withAuthorization, // whether they may do this: 403
-		s.withAnyMethod,     // one that the router does not know
-		withTimeLeft,        // nothing is begun that is too late: 504
+		s.withUser,          // authenticates: 401
+		s.withAudit,         // records the receipt
+		s.withImpersonation, // replaces the user by the impersonated one
+		s.withFlow,          // limits the requests in flight: 429
+		s.withAuthorization, // authorizes: 403
+		s.withAnyMethod,     // methods that the router does not know
+		withTimeLeft,        // rejects requests whose deadline has passed: 504
 	})
 }
 
@@ -79,31 +79,31 @@ func (s *Server) withRequestInfo(next echo.HandlerFunc) echo.HandlerFunc {
 		r := c.Request()
 		info, err := s.info.NewRequestInfo(r)
 		if err != nil {
-			// kube-apiserver's words, which are no Status, from before it thinks of caches.
+			// kube-apiserver answers in plain text here, before it sets Cache-Control.
 			c.Response().Header().Del("Cache-Control")
 			internalError(c, fmt.Errorf("failed to create RequestInfo: %w", err))
 			return nil
 		}
 		ctx := r.Context()
-		if s.Audit == nil { // else it was made for that
+		if s.Audit == nil { // otherwise withAuditEnd has made the context
 			ctx = requestctx.New(ctx)
 		}
 		ctx = requestctx.WithRequestInfo(ctx, info)
 		s.refresh(ctx)
 		if info.Verb == "watch" {
 			ctx = handlers.WithLater(ctx, &handlers.Later{Began: time.Now()})
-		} else { // a watch takes as long as it is meant to
+		} else { // a watch's duration is no latency
 			ctx = requestctx.WithLatencyTrackers(ctx)
 		}
 		if info.IsResourceRequest {
-			ctx = resources.WithCatalog(ctx, s.Registry.Catalog()) // the one that answers all of the request
+			ctx = resources.WithCatalog(ctx, s.Registry.Catalog()) // one catalog for the whole request
 		}
 		setContext(c, ctx)
 		return next(c)
 	}
 }
 
-// laterOf is what is to be done when a watch has ended that goes on when its handler has returned; nil: the request is over then.
+// laterOf returns the functions to run at the end of a watch that outlives its handler; nil for other requests, which end with their handler.
 func laterOf(c echo.Context) *handlers.Later {
 	if info := requestInfo(c); info == nil || info.Verb != "watch" {
 		return nil
@@ -111,22 +111,23 @@ func laterOf(c echo.Context) *handlers.Later {
 	return handlers.LaterOf(c.Request().Context())
 }
 
-// setContext gives a request a context, unless it has that.
+// setContext sets the context of a request, unless the request has it already.
 func setContext(c echo.Context, ctx context.Context) {
 	if r := c.Request(); ctx != r.Context() {
 		c.SetRequest(r.WithContext(ctx))
 	}
 }
 
-// refresh takes up types that were defined by what this server has written or read. When the store does not answer, the request
-// is answered by those that are known.
+// refresh loads the definitions of types that this server has written or read. If the store does not answer, the request is served with the types
+// known so far.
 func (s *Server) refresh(ctx context.Context) {
 	if s.Definitions != nil {
 		_ = s.Definitions.Refresh(ctx)
 	}
 }
 
-// withLatestTypes comes before what tells which types there are: it tells of all that were defined, by whatever server.
+// withLatestTypes wraps the handlers that list the served types (discovery, OpenAPI), so that their response includes types defined through any
+// server.
 func (s *Server) withLatestTypes(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if s.Definitions != nil {
@@ -136,7 +137,7 @@ func (s *Server) withLatestTypes(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// uriEscaper keeps what a browser could take for a page out of an answer.
+// uriEscaper prevents a browser from taking a response for an HTML page.
 var uriEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 func requestInfo(c echo.Context) *genericapirequest.RequestInfo {
@@ -161,7 +162,7 @@ func (s *Server) withRecovery(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			if cause, ok := p.(error); ok && errors.Is(cause, http.ErrAbortHandler) {
 				epmetrics.RecordRequestAbort(r, requestInfo(c))
-				panic(p) // net/http cuts the connection, which is what was wanted
+				panic(p) // net/http cuts the connection, as the handler intended
 			}
 			s.panicked(r.Method, r.URL.Path, p)
 			later.Break()
@@ -184,14 +185,14 @@ func (s *Server) withWarnings(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// withUser finds out who asks. From there on the request tells it to nobody else: what proves or claims an identity must not
-// reach the kubelets, pods and Services that requests are passed on to.
+// withUser authenticates the request and removes its credentials and identity headers: these must not reach the kubelets, pods and Services that
+// requests are forwarded to.
 func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
 		if who, known := genericapirequest.UserFrom(r.Context()); known {
 			setContext(c, withRequester(r.Context(), r, who))
-			return next(c) // the server itself
+			return next(c) // an internal request of the server
 		}
 		who, ok, took, err := s.authenticate(r)
 		if err != nil || !ok {
@@ -221,7 +222,7 @@ func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// withRequester keeps with a request that may write who has sent it, for what is said of its changes (resources.Author).
+// withRequester stores the user and the agent of a write in its context, for the author of its changes (resources.Author).
 func withRequester(ctx context.Context, r *http.Request, who user.Info) context.Context {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return ctx
@@ -229,8 +230,7 @@ func withRequester(ctx context.Context, r *http.Request, who user.Info) context.
 	return resources.WithRequester(ctx, who, r.UserAgent())
 }
 
-// usualRemotes are the headers by which a front proxy says who asks, under their usual names. What is to be believed of them, Authenticator
-// has read.
+// usualRemotes are the default headers in which a front proxy passes on the user. Authenticator has already evaluated those that can be trusted.
 var usualRemotes = RemoteHeaders{
 	Users:  headerrequest.StaticStringSlice{"X-Remote-User"},
 	UIDs:   headerrequest.StaticStringSlice{"X-Remote-Uid"},
@@ -238,13 +238,13 @@ var usualRemotes = RemoteHeaders{
 	Extras: headerrequest.StaticStringSlice{"X-Remote-Extra-"},
 }
 
-// RemoteHeaders are further headers by which servers that extend the API are told who asks (--requestheader-*-headers). No client may
-// send one through this server.
+// RemoteHeaders are further headers in which servers that extend the API receive the user (--requestheader-*-headers). They are removed from
+// requests of clients.
 type RemoteHeaders struct {
 	Users, UIDs, Groups, Extras headerrequest.StaticStringSlice
 }
 
-// remoteClaims are such headers as upstream takes them.
+// remoteClaims are RemoteHeaders in upstream's types.
 type remoteClaims struct {
 	users, uids, groups, extras headerrequest.StringSliceProvider
 }
@@ -263,7 +263,7 @@ func (s *Server) closeConnection(c echo.Context) {
 
 var anonymous user.Info = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 
-// withAuthorization asks whether the user may do what is asked, reads and writes alike; see resources.Pipeline.
+// withAuthorization authorizes reads and writes alike; see resources.Pipeline.
 func (s *Server) withAuthorization(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx, err := s.authorize(c.Request().Context())
@@ -281,7 +281,7 @@ func (s *Server) withAuthorization(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// undecided is what was wrong where nobody could tell whether something may be done, of which kube-apiserver makes no Status; "": that is known.
+// undecided returns the cause when authorization itself failed, which kube-apiserver reports in plain text and not as a Status; "" otherwise.
 func undecided(err error) string {
 	var s apierrors.APIStatus
 	if !errors.As(err, &s) || s.Status().Reason != metav1.StatusReasonInternalError || s.Status().Details == nil {
@@ -293,11 +293,11 @@ func undecided(err error) string {
 	return ""
 }
 
-// noSniffing is on what kube-apiserver answers before a request is looked at any further, which shows what clients have sent.
+// noSniffing sets the header that kube-apiserver sends with responses from early in the chain, which may echo input of the client.
 func noSniffing(c echo.Context) { c.Response().Header().Set("X-Content-Type-Options", "nosniff") }
 
-// withAnyMethod takes methods that the router does not know where it takes all others: every path says itself what it
-// refuses. It likewise takes paths with escapes that the router does not know by how they are written, and may know by what they mean.
+// withAnyMethod routes a method that the router does not know to the handler for all other methods of the path: each handler rejects methods
+// itself. It also routes escaped paths that the router knows only in their unescaped form.
 func (s *Server) withAnyMethod(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		path, err := echo.GetPath(c.Request()), next(c)

@@ -6,23 +6,23 @@ import (
 	"github.com/rowlock/rowlock/server/health"
 )
 
-// healthChecks are the checks of one health path. Their names are those of kube-apiserver, for clients that ask for one or
-// exclude one, and no name is here that has no counterpart.
+// healthChecks returns the checks of one health path. Their names are kube-apiserver's, because clients request or exclude checks by name. No check
+// is without a counterpart there.
 //
-// A server that is alive may yet not be ready, while its store is away or it is shutting down: to start it again would not
-// help, so that /livez does not fail when the store does.
+// A server that is alive may be unready, while its store is unavailable or during shutdown. A restart would not help, so /livez does not fail with
+// the store.
 func (s *Server) healthChecks(path string) []health.Check {
 	checks := []health.Check{health.Ping}
 	for _, c := range s.Checks {
 		checks = append(checks, storeChecks(path, c)...)
 	}
-	if path != "livez" { // to start again would not bring a KMS plugin back
+	if path != "livez" { // a restart would not bring back a KMS plugin
 		checks = append(checks, s.KeyChecks...)
 	}
-	// An APIService for each version, and a log that can be written.
+	// Every version has an APIService by now, and the log is writable.
 	checks = append(checks, health.Finished("autoregister-completion"), health.Finished("log"))
 	if path == "readyz" {
-		// What informers bring to kube-apiserver's memory, the store has read before it is opened.
+		// kube-apiserver waits here for its informers. Rowlock's store has read the objects before it is opened.
 		checks = append(checks, health.Finished("informer-sync"))
 	}
 	for _, name := range s.finished {
@@ -34,22 +34,22 @@ func (s *Server) healthChecks(path string) []health.Check {
 	return checks
 }
 
-// storeChecks are those of a store for one health path.
+// storeChecks returns the checks of a store for one health path.
 func storeChecks(path string, c health.Check) []health.Check {
 	c.Optional = path == "livez"
 	checks := []health.Check{c}
 	if path == "readyz" {
-		c.Name += "-readiness" // etcd has two there
+		c.Name += "-readiness" // etcd has two checks there
 		checks = append(checks, c)
 	}
 	return checks
 }
 
-// Hooks are the parts of the start that New finishes ("post-start hooks").
+// Hooks are the names of the post-start hooks that New finishes.
 var Hooks = []string{"storage-readiness", "start-apiserver-admission-initializer", "generic-apiserver-start-informers", "start-kube-aggregator-informers",
 	"storage-object-count-tracker-hook", "apiservice-discovery-controller", "apiservice-openapi-controller", "apiservice-openapiv3-controller"}
 
-// definitionHooks are those of a server that has definitions of custom resources.
+// definitionHooks are the post-start hooks of a server with CustomResourceDefinitions.
 var definitionHooks = []string{"start-apiextensions-informers", "start-apiextensions-controllers", "crd-informer-synced"}
 
 func (s *Server) notDraining(*http.Request) error {
@@ -61,6 +61,5 @@ func (s *Server) notDraining(*http.Request) error {
 	}
 }
 
-// Finish notes that a part of the start is over, by the name that kube-apiserver has for the same ("post-start hook"). It
-// comes before Serve.
+// Finish marks post-start hooks as finished, by kube-apiserver's names. It must be called before Serve.
 func (s *Server) Finish(names ...string) { s.finished = append(s.finished, names...) }

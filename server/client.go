@@ -24,9 +24,9 @@ import (
 	"github.com/rowlock/rowlock/server/auditing"
 )
 
-// Client returns a client by which a part of this process sends requests as a user, without leaving the process; there are no
-// watches. It has the groups that somebody asks for: a call for another one panics, because all of them would add 15 MB to
-// the binary. agent is the User-Agent, which names who owns the fields that are set.
+// Client returns a client with which a part of this process sends requests as a user, without leaving the process. It supports no watches, and only
+// the groups in use: a call for another one panics, because all of them would add 15 MB to the binary. agent is the User-Agent, which names the
+// field manager.
 func (s *Server) Client(who user.Info, agent string) (kubernetes.Interface, error) {
 	config := &rest.Config{Host: "http://loopback", QPS: -1}
 	sends := &http.Client{Transport: loopback{s, who, agent, 0}}
@@ -69,17 +69,17 @@ func (c client) AdmissionregistrationV1() admissionregistrationv1.Admissionregis
 }
 func (c client) Discovery() discovery.DiscoveryInterfaces { return c.discovery }
 
-// loopback sends requests to the server without leaving the process, as a user.
+// loopback sends requests to the server as a user, without leaving the process.
 type loopback struct {
 	s     *Server
 	who   user.Info
 	agent string
-	// most is how many bytes an answer may have. 0: as many as it likes, of who asks for lists of everything.
+	// most bounds the bytes of a response. 0: no bound, for callers that list everything.
 	most int
 }
 
-// RoundTrip implements http.RoundTripper, for answers that are no streams. Errors: bounded.ErrTooLong; whoever answers is another server, where
-// an APIService says so.
+// RoundTrip implements http.RoundTripper, for responses that are no streams. It returns bounded.ErrTooLong for a longer response; such a response
+// can come from another server, behind an APIService.
 func (l loopback) RoundTrip(r *http.Request) (response *http.Response, err error) {
 	r = r.Clone(context.WithValue(genericapirequest.WithUser(r.Context(), l.who), internalKey{}, true))
 	r.Header.Set("User-Agent", l.agent)
@@ -90,7 +90,7 @@ func (l loopback) RoundTrip(r *http.Request) (response *http.Response, err error
 	a := &answer{header: http.Header{}, code: http.StatusOK, most: l.most}
 	defer func() {
 		if a.tooLong {
-			_ = recover() // of who cuts off the connection of a client to which it cannot write
+			_ = recover() // a handler that cannot write to its client panics to cut the connection
 			response, err = nil, bounded.ErrTooLong
 		}
 	}()
@@ -104,7 +104,7 @@ type answer struct {
 	header http.Header
 	code   int
 	body   bytes.Buffer
-	// most is that of loopback. Of what is tooLong nothing is kept.
+	// most is that of loopback. When tooLong is set, nothing is kept.
 	most    int
 	tooLong bool
 }
@@ -112,7 +112,7 @@ type answer struct {
 func (a *answer) Header() http.Header  { return a.header }
 func (a *answer) WriteHeader(code int) { a.code = code }
 
-// Flush implements http.Flusher: what another server answers comes in parts.
+// Flush implements http.Flusher: responses of another server come in parts.
 func (a *answer) Flush() {}
 
 // Write implements http.ResponseWriter. Errors: bounded.ErrTooLong.

@@ -10,19 +10,19 @@ import (
 	epmetrics "k8s.io/apiserver/pkg/endpoints/metrics"
 )
 
-// connectionLog is what the log of an http.Server is written to: on to the Writer, which is of no interest to most.
+// connectionLog receives the log of an http.Server. It passes the lines on to the Writer, at debug level.
 type connectionLog struct {
 	io.Writer
 	logger  *slog.Logger
 	refused *rate.Sometimes
 }
 
-// newConnectionLog says once a minute at most why no connection can be accepted: clients only wait meanwhile.
+// newConnectionLog logs at most once a minute why no connection can be accepted, because clients see nothing but a delay then.
 func newConnectionLog(l *slog.Logger) connectionLog {
 	return connectionLog{slog.NewLogLogger(l.Handler(), slog.LevelDebug).Writer(), l, &rate.Sometimes{Interval: time.Minute}}
 }
 
-// Write implements io.Writer. It counts handshakes that failed.
+// Write implements io.Writer. It counts failed TLS handshakes.
 func (l connectionLog) Write(line []byte) (int, error) {
 	if bytes.Contains(line, []byte("TLS handshake error")) {
 		epmetrics.TLSHandshakeErrors.Inc()

@@ -41,10 +41,10 @@ func (s *Server) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 		defer end()
 		defer cutOff(ctx, whole, c.Response())()
 		setContext(c, ctx)
-		defer c.SetRequest(whole) // whose context still tells whether the client is there
+		defer c.SetRequest(whole) // whole's context still tells whether the client is connected
 		until, _ := ctx.Deadline()
 		err := next(c)
-		// By the clock: net/http cancels the request when the limit of reading its body is reached, which is the same.
+		// Compare the clock, too: net/http cancels the request when the read deadline of the body has passed, which is the same moment.
 		if err != nil && !time.Now().Before(until) && !c.Response().Committed {
 			epmetrics.RecordRequestTermination(c.Request(), requestInfo(c), epmetrics.APIServerComponent, http.StatusGatewayTimeout)
 			return timeIsOver(c)
@@ -53,7 +53,7 @@ func (s *Server) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// withTimeLeft refuses what is too late already. What takes no time, such as /version, would be answered all the same.
+// withTimeLeft rejects a request whose deadline has passed already. Otherwise requests that take no time, such as /version, would still succeed.
 func withTimeLeft(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -66,19 +66,18 @@ func withTimeLeft(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// timeIsOver is the answer when a request's time is. As with kube-apiserver, it has nothing of the answer that the request would have had,
-// its headers neither.
+// timeIsOver answers a request whose deadline has passed. As with kube-apiserver, nothing remains of the original response, not even its headers.
 func timeIsOver(c echo.Context) error {
 	h := c.Response().Header()
 	maps.DeleteFunc(h, func(name string, _ []string) bool { return !slices.Contains(untimed, name) })
-	h["Content-Length"] = []string{strconv.Itoa(len(timedOut))} // it is flushed before it is whole
+	h["Content-Length"] = []string{strconv.Itoa(len(timedOut))} // needed because the response is flushed before it is complete
 	return c.Blob(http.StatusGatewayTimeout, "text/plain; charset=utf-8", timedOut)
 }
 
-// untimed are the headers that are there before the time of a request begins.
+// untimed are the headers that are set before the deadline of a request starts.
 var untimed = []string{"Audit-Id", "Cache-Control", "Strict-Transport-Security", "Connection"}
 
-// timedOut is the answer when a request's time is over. kube-apiserver's is a Status without a kind, and calls it text.
+// timedOut is the body for a request whose deadline has passed. As in kube-apiserver, it is a Status without a kind, sent as text/plain.
 var timedOut = []byte(`{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout",` +
 	`"reason":"Timeout","details":{},"code":504}` + "\n")
 
@@ -89,10 +88,10 @@ func parseTimeout(s string) (time.Duration, error) {
 	return time.ParseDuration(s)
 }
 
-// longRunning requests are streams: they are not bounded in time and do not count as under way.
+// longRunning tells whether a request is a stream: such requests have no deadline and do not count as in flight.
 func longRunning(info *genericapirequest.RequestInfo) bool {
 	if !info.IsResourceRequest {
-		return strings.HasPrefix(info.Path, "/debug/pprof/") // profiles take as long as they are asked to
+		return strings.HasPrefix(info.Path, "/debug/pprof/") // profiles run for the requested time
 	}
 	switch info.Subresource {
 	case "attach", "exec", "proxy", "log", "portforward":

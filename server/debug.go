@@ -9,8 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// addDebug adds what is below /debug, as kube-apiserver has it: what Go tells of itself, unless nobody wants it, and the verbosity of
-// the log.
+// addDebug adds the paths below /debug, as kube-apiserver has them: Go's profiles, unless they are disabled, and the verbosity of the log.
 func (s *Server) addDebug(e *echo.Echo) {
 	if s.flows != nil {
 		e.Any("/debug/api_priority_and_fairness/*", echo.WrapHandler(s.flows.dumps))
@@ -33,13 +32,13 @@ func (s *Server) addProfiles(e *echo.Echo) {
 	}
 }
 
-// flagsPage is kube-apiserver's list of the flags that can be set, of which there is one.
+// flagsPage is kube-apiserver's list of the flags that can be set at run time. There is one.
 const flagsPage = "<html>\n<head>\n<title>/debug/flags/</title>\n</head>\n<body>\n/debug/flags/<br>\n<br>\nflags:<br>\n<table>\n<tr>v<br>\n</table>\n<br>\n" +
 	"full flags configurable<br>\n</body>\n</html>\n"
 
 func listFlags(c echo.Context) error { return c.HTML(http.StatusOK, flagsPage) }
 
-// setVerbosity sets how much is logged, to the number in the body.
+// setVerbosity sets the log verbosity to the number in the body.
 func (s *Server) setVerbosity(c echo.Context) error {
 	noSniffing(c)
 	text := func(code int, text string) error { return c.Blob(code, "text/plain", []byte(text)) }

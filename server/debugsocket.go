@@ -14,9 +14,9 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// ServeDebugSocket serves what Go tells of itself, and the verbosity of the log, on a Unix socket until ctx ends, as kube-apiserver does:
-// to whoever may open the socket, without asking who it is, also where nobody else is answered any more. That is its owner alone. A
-// socket that another process has left there makes way.
+// ServeDebugSocket serves Go's profiles and the verbosity of the log on a Unix socket until ctx ends, as kube-apiserver does. It requires no
+// authentication, and works even when the server answers nothing else. Only the owner may open the socket. A socket that another process has left
+// at the path is replaced.
 func (s *Server) ServeDebugSocket(ctx context.Context, path string) error {
 	l, err := listenPrivately(ctx, path)
 	if err != nil {
@@ -33,8 +33,8 @@ func (s *Server) ServeDebugSocket(ctx context.Context, path string) error {
 	return nil
 }
 
-// listenPrivately listens on a socket that is its owner's before anybody else can open it: it is made in a directory that only the owner
-// may enter, because a socket has the permissions that the umask leaves until they are set.
+// listenPrivately creates a socket that nobody but its owner can ever open. It creates the socket in a directory that only the owner may enter,
+// because a new socket has the permissions that the umask leaves until they are set.
 func listenPrivately(ctx context.Context, path string) (net.Listener, error) {
 	if is, err := os.Lstat(path); err == nil && is.Mode().Type() != fs.ModeSocket {
 		return nil, fmt.Errorf("%s is no socket", path)
@@ -43,13 +43,13 @@ func listenPrivately(ctx context.Context, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(private) }() // an empty directory that stays does no harm
+	defer func() { _ = os.RemoveAll(private) }() // an empty directory that remains does no harm
 	made := filepath.Join(private, "s")
 	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", made)
 	if err != nil {
 		return nil, err
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // under the name that it no longer has
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // it would unlink the socket's former name
 	if err = os.Chmod(made, 0o600); err == nil {
 		err = os.Rename(made, path)
 	}

@@ -3,69 +3,69 @@
 //
 // Serving:
 //
-//	server.go      what a server is made of; serving and draining
-//	http.go        what all answers and all connections have in common
-//	chain.go       what every request passes through, in order
+//	server.go      configuration, serving and draining
+//	http.go        settings of all responses and all connections
+//	chain.go       the middleware of every request, in order
 //	routes.go      the fixed paths, and the one route for the API
 //	index.go       the list of paths
 //	errors.go      the one place that writes an error
 //	warnings.go    Warning headers
-//	client.go      requests that a part of the process sends
-//	aggregated.go  requests that are passed on to servers behind APIServices
+//	client.go      requests from parts of the process
+//	aggregated.go  requests forwarded to servers behind APIServices
 //
-// Who asks, and what is kept of it:
+// Users, admission and audit:
 //
 //	impersonation.go        requests as another user
-//	impersonation_modes.go  its modes, with rights of their own
-//	issuedtokens.go         where rowlock token asks for tokens
-//	admission.go            the plugins, and the client that they reach the API with
-//	audit.go                what the audit is told of every request
+//	impersonation_modes.go  constrained impersonation
+//	issuedtokens.go         the path at which rowlock token requests tokens
+//	admission.go            the plugins, and their client for the API
+//	audit.go                the audit events of every request
 //
 // Priority and fairness:
 //
 //	flow.go        its place in the chain, and its headers
-//	flow_feed.go   upstream's controller hears of the configuration
+//	flow_feed.go   feeds the configuration to upstream's controller
 //	flow_known.go  requests that upstream has classified before
 //	flow_seats.go  seats beside the queues while nobody waits
 //	flow_width.go  how many seats a list takes
 //
 // Beside the API:
 //
-//	checks.go            what the health checks are
+//	checks.go            the health checks
 //	fixed.go             the version, the keys of ServiceAccounts' issuer
 //	zpages.go            /flagz and /statusz
-//	debug.go             what is below /debug
+//	debug.go             paths below /debug
 //	debugsocket.go       the same on a socket
-//	metrics.go           what is counted
-//	metrics_requests.go  the labels of what is counted of requests
-//	metrics_access.go    of who asks, and may
-//	metrics_stored.go    of what there is
-//	metrics_ended.go     what goes with versions that are not served any more
-//	metrics_upstream.go  what upstream's packages count
-//	connection_log.go    what is said of connections
+//	metrics.go           the metrics' registration
+//	metrics_requests.go  labels of the metrics of requests
+//	metrics_access.go    metrics of authentication and authorization
+//	metrics_stored.go    metrics of stored objects
+//	metrics_ended.go     metrics that end with versions that are no longer served
+//	metrics_upstream.go  metrics of upstream's packages
+//	connection_log.go    the log of connections
 //
 // Memory:
 //
-//	trim.go           memory that goes back after a burst of requests
-//	madvise_linux.go  that of the program's file
-//	madvise_other.go  not there
+//	trim.go           memory returned to the system after a burst of requests
+//	madvise_linux.go  memory of the program's file
+//	madvise_other.go  systems without it
 //
 // Packages:
 //
-//	aggregate/     what other servers serve
-//	auditing/      the records of requests
-//	authn/         who sent a request
-//	authz/         who may do what
-//	codec/         media types, and objects to bytes
-//	cork/          connections on which an answer leaves in one write
-//	discovery/     which groups, versions and resources there are
+//	aggregate/     resources of other servers
+//	auditing/      audit events
+//	authn/         authentication
+//	authz/         authorization
+//	codec/         media types, and encoding of objects
+//	cork/          connections on which a response leaves in one write
+//	discovery/     the served groups, versions and resources
 //	h2/            HTTP/2
 //	handlers/      the verbs
-//	health/        answering /healthz, /livez and /readyz
-//	openapi/       the description of the API
+//	health/        /healthz, /livez and /readyz
+//	openapi/       the OpenAPI documents
 //	pki/           certificates, and the keys of tokens
 //	runs/          lists joined of compressed runs
 //	servertest/    servers for tests
 //	status/        errors to Status
-//	controlplane/  what works without being asked; nothing here knows it
+//	controlplane/  background work; nothing in this package depends on it
 package server

@@ -28,7 +28,7 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// EntranceConfig says how connections are had, and what is to be said while there is no Server.
+// EntranceConfig configures the connections, and the responses while there is no Server.
 type EntranceConfig struct {
 	HTTP
 	// TLS is how connections are secured. Nil serves plain HTTP, which only tests want.
@@ -38,37 +38,37 @@ type EntranceConfig struct {
 	Features featuregate.FeatureGate
 	// AllowsAnonymous as in Config.
 	AllowsAnonymous func(path string) bool
-	// Database and Objects say what is wrong as long as the database cannot be used, and as long as not all objects are in memory, in
-	// words for everybody. Nil: nothing.
+	// Database and Objects return the error to report as long as the database is unusable, and as long as not all objects are in memory. Anybody
+	// may read their text. Nil: no error.
 	Database, Objects func() error
-	// Hooks are the parts of the start besides those of the server.
+	// Hooks are the post-start hooks besides those of the server.
 	Hooks []string
 }
 
-// Entrance is where connections come in. It answers from before there is a Server: it says how far the start is, and has all else wait for
-// a moment, or come back. From Server.Admit on the server is asked, through the connections that are there as well.
+// Entrance accepts connections, from before there is a Server. Until then it reports the progress of the start, and has all other requests wait for
+// a moment or retry. From Server.Admit on it passes requests to the server, those of open connections included.
 type Entrance struct {
 	EntranceConfig
 	http   *http.Server
-	served chan error // how it ended
+	served chan error // the error with which serving ended
 	offer  *codec.Offer
-	paths  map[string]http.Handler // of health
+	paths  map[string]http.Handler // the health paths
 
 	server   atomic.Pointer[http.Handler]
-	admitted chan struct{} // closed when there is a server, or none will be
-	letIn    func()        // which closes it
+	admitted chan struct{} // closed when there is a server, or none will come
+	letIn    func()        // closes admitted
 	waiting  atomic.Int64
 	patience time.Duration
 }
 
 const (
-	// patience is how long a request waits for the server to be ready before it is told to come back: most starts are over by then.
+	// patience is how long a request waits for the server before the client is told to retry: most starts take less.
 	patience = time.Second
-	// waitingMost is how many requests may wait.
+	// waitingMost bounds the number of waiting requests.
 	waitingMost = 1000
 )
 
-// NewEntrance fails when HTTP/2 cannot be spoken over such TLS.
+// NewEntrance fails when the TLS configuration does not allow HTTP/2.
 func NewEntrance(c EntranceConfig) (*Entrance, error) {
 	if c.Features == nil {
 		c.Features = utilfeature.DefaultFeatureGate
@@ -84,14 +84,14 @@ func NewEntrance(c EntranceConfig) (*Entrance, error) {
 		paths: map[string]http.Handler{}, admitted: make(chan struct{}), patience: patience}
 	e.letIn = sync.OnceFunc(func() { close(e.admitted) })
 	for _, name := range healthPaths {
-		// What is wrong is no news to the log, which says what is being done.
+		// Failing checks are not logged: the log already tells the progress of the start.
 		e.paths["/"+name] = health.New(name, slog.New(slog.DiscardHandler), func() []health.Check { return e.checks(name) })
 	}
 	e.http = &http.Server{Handler: e, ConnContext: cork.Context, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,
 		MaxHeaderBytes: 1 << 20, ErrorLog: log.New(newConnectionLog(c.Logger), "", 0),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: c.MaxStreams}}
 	if c.TLS != nil && c.WithoutHTTP2 {
-		e.http.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){} // which takes it off the list of protocols
+		e.http.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){} // removes h2 from ALPN
 	} else if c.TLS != nil {
 		if err := cork.ConfigureHTTP2(e.http); err != nil {
 			return nil, fmt.Errorf("HTTP/2: %w", err)
@@ -101,7 +101,7 @@ func NewEntrance(c EntranceConfig) (*Entrance, error) {
 	return e, nil
 }
 
-// http2Server returns what answers HTTP/2 on new connections: our own server, or golang.org/x/net/http2's, which is there.
+// http2Server returns the handler of new HTTP/2 connections: our own server, or golang.org/x/net/http2's while the fast path is off.
 func http2Server(s *http.Server) func(*http.Server, *tls.Conn, http.Handler) {
 	plain, fast := s.TLSNextProto["h2"], h2.Serve(s)
 	return func(s *http.Server, c *tls.Conn, h http.Handler) {
@@ -113,7 +113,7 @@ func http2Server(s *http.Server) func(*http.Server, *tls.Conn, http.Handler) {
 	}
 }
 
-// Open lets connections of a listener in, and returns at once. Close closes the listener, and so does the end of Server.Serve.
+// Open accepts connections of a listener in the background. Close and the end of Server.Serve close the listener.
 func (e *Entrance) Open(l net.Listener) {
 	l = cork.Listener(l)
 	go func() {
@@ -125,20 +125,20 @@ func (e *Entrance) Open(l net.Listener) {
 	}()
 }
 
-// closeTimeout is how long Close waits for the answers under way.
+// closeTimeout is how long Close waits for requests in flight.
 const closeTimeout = time.Second
 
-// Close ends an entrance whose server was never served: who waits is sent away. After Server.Serve it has nothing to do.
+// Close ends an entrance whose server was never served, and refuses the waiting requests. After Server.Serve it does nothing.
 func (e *Entrance) Close() {
 	e.letIn()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if e.http.Shutdown(ctx) != nil {
-		_ = e.http.Close() // nothing that was acknowledged is lost with a connection
+		_ = e.http.Close() // no acknowledged write is lost with a connection
 	}
 }
 
-// admit has a handler asked from now on.
+// admit passes all requests to a handler from now on.
 func (e *Entrance) admit(server http.Handler) {
 	e.server.Store(&server)
 	e.letIn()
@@ -153,14 +153,14 @@ func (e *Entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.serveStart(w, r)
 }
 
-// serveStart answers while there is no server. Who asks cannot be found out before there is a store. So the paths that are for everybody
-// are answered, where those without credentials are let in; the others have to wait, with credentials of whatever kind.
+// serveStart answers while there is no server. Authentication needs the store. So only paths that anonymous clients may read are answered; the
+// other requests wait, whatever their credentials.
 func (e *Entrance) serveStart(w http.ResponseWriter, r *http.Request) {
 	w.Header()["Cache-Control"] = noCache
 	known := r.Header.Get("Authorization") != "" || r.TLS != nil && len(r.TLS.PeerCertificates) > 0
 	if !known && r.TLS != nil {
-		// Whose certificates are accepted may not be known yet, and clients do not show others: they are to be asked again. Besides, it is what
-		// Server.closeConnection does.
+		// The CA of client certificates may not be known yet, so that the client was not asked for a certificate: the next connection will ask.
+		// Besides, Server.closeConnection does the same.
 		w.Header().Set("Connection", "close")
 	}
 	if h := e.paths[r.URL.Path]; h != nil {
@@ -174,14 +174,14 @@ func (e *Entrance) serveStart(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	e.await(r.Context())
-	if server := e.server.Load(); server != nil && (known || r.TLS == nil) { // others ask again, by a connection that may show who they are
+	if server := e.server.Load(); server != nil && (known || r.TLS == nil) { // others retry over a connection that may ask for a certificate
 		(*server).ServeHTTP(w, r)
 		return
 	}
 	e.refuse(w, r, errNotReady)
 }
 
-// errNotReady is what kube-apiserver answers while it does not have all its paths.
+// errNotReady is kube-apiserver's answer until all its paths are installed.
 var errNotReady = func() error {
 	err := apierrors.NewServiceUnavailable("the request has been made before all known HTTP paths have been installed, please try again")
 	err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 5}
@@ -192,7 +192,7 @@ func (e *Entrance) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	sendStatus(w, r, e.offer, status.Of(err), e.offer.NegotiateStatus(r))
 }
 
-// await waits for a server, for as long as a request may.
+// await waits for a server, at most as long as patience allows.
 func (e *Entrance) await(ctx context.Context) {
 	defer e.waiting.Add(-1)
 	if e.waiting.Add(1) > waitingMost {
@@ -207,10 +207,10 @@ func (e *Entrance) await(ctx context.Context) {
 	}
 }
 
-// errNotDone is of a part of the start that is yet to come.
+// errNotDone is the error of a part of the start that is not finished.
 var errNotDone = errors.New("not finished")
 
-// checks are those of Server.healthChecks while there is no server: the same names.
+// checks returns checks of the same names as Server.healthChecks, while there is no server.
 func (e *Entrance) checks(path string) []health.Check {
 	told := func(name string, err func() error) health.Check {
 		return health.Check{Name: name, Told: true, Run: func(*http.Request) error { return err() }}

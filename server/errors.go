@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// writeError answers a request that failed, unless its answer has begun.
+// writeError answers a request that failed, unless its response has begun.
 func (s *Server) writeError(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
@@ -33,7 +33,7 @@ func (s *Server) writeError(err error, c echo.Context) {
 		var theirs *status.OfRequest
 		switch {
 		case c.Request().Context().Err() != nil:
-			level = slog.LevelDebug // the client is gone, and that is most likely all that is wrong
+			level = slog.LevelDebug // the client has gone, which most likely caused the error
 		case errors.As(err, &theirs):
 			level = slog.LevelInfo
 		}

@@ -12,17 +12,17 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// OpenID is what those who verify the tokens of ServiceAccounts need to know ("OpenID Connect Discovery 1.0", section 4):
-// the configuration of the issuer, its keys, and for how many seconds either may be kept.
+// OpenID provides the documents for verifiers of ServiceAccount tokens ("OpenID Connect Discovery 1.0", section 4): the issuer's configuration and
+// its keys, each with the seconds for which it may be cached.
 type OpenID interface {
 	GetConfigJSON() (json []byte, maxAge int)
 	GetKeysetJSON() (json []byte, maxAge int)
 }
 
-// openIDPaths are where the two are served.
+// openIDPaths are the paths of the two documents.
 var openIDPaths = []string{"/.well-known/openid-configuration", "/openid/v1/jwks"}
 
-// addOpenID serves the two, with and without slashes at the end, which kube-apiserver does not look at here; below them is nothing.
+// addOpenID serves both documents. As in kube-apiserver, trailing slashes make no difference. No paths exist below them.
 func (s *Server) addOpenID(e *echo.Echo) {
 	for path, document := range map[string]echo.HandlerFunc{
 		openIDPaths[0]: fixed("application/json", kept(s.OpenID.GetConfigJSON)),
@@ -38,8 +38,7 @@ func (s *Server) addOpenID(e *echo.Echo) {
 	}
 }
 
-// fixed answers a path that has one document in one media type. Other methods than GET are refused, HEAD among them, and
-// so is an Accept that does not name the type.
+// fixed serves a document in one media type. It rejects methods other than GET, HEAD among them, and an Accept header that excludes the type.
 func fixed(mediaType string, document func(http.Header) ([]byte, error)) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if c.Request().Method != http.MethodGet {
@@ -56,7 +55,7 @@ func fixed(mediaType string, document func(http.Header) ([]byte, error)) echo.Ha
 	}
 }
 
-// accepts tells whether Accept names a media type, or any; a range like application/* is not enough.
+// accepts tells whether Accept names the media type or */*. A range like application/* does not count.
 func accepts(r *http.Request, mediaType string) bool {
 	header := r.Header.Get("Accept")
 	if header == "" {
@@ -75,7 +74,7 @@ func versionDocument(http.Header) ([]byte, error) {
 	return json.MarshalIndent(upstream.Version(), "", "  ")
 }
 
-// kept is a document that caches may keep.
+// kept serves a document that caches may store.
 func kept(get func() ([]byte, int)) func(http.Header) ([]byte, error) {
 	return func(h http.Header) ([]byte, error) {
 		data, maxAge := get()

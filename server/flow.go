@@ -23,10 +23,10 @@ import (
 	"github.com/rowlock/rowlock/server/handlers"
 )
 
-// flows is priority and fairness (KEP-1040), which is upstream's: the queues, their configuration, and the filter that requests
-// pass. What is ours is where it hears of the configuration (flow_feed.go) and how much a request weighs.
+// flows is priority and fairness (KEP-1040). The queues, their configuration and the filter are upstream's. Our own parts are the feed of the
+// configuration (flow_feed.go), the shorter ways (flow_known.go, flow_seats.go) and the width of a request (flow_width.go).
 //
-// A seat is given back when the filter's handler returns, by whatever way, panics included.
+// A seat is released when the filter's handler returns, panics included.
 type flows struct {
 	flowcontrol.Interface
 	feed      *flowFeed
@@ -34,12 +34,12 @@ type flows struct {
 	executing executing
 	estimate  flowrequest.WorkEstimatorFunc
 	waiting   byKind
-	took      prometheus.Observer // how long a request takes until it may go on
+	took      prometheus.Observer // how long a request waits until it may proceed
 	// dumps are the tables below /debug/api_priority_and_fairness/.
 	dumps *mux.PathRecorderMux
 }
 
-// newFlows returns nil where nobody wants priority and fairness. It works until ended is closed.
+// newFlows returns nil when priority and fairness is disabled. flows works until ended is closed.
 func (s *Server) newFlows() (*flows, error) {
 	if s.Unfair {
 		return nil, nil
@@ -53,7 +53,7 @@ func (s *Server) newFlows() (*flows, error) {
 	f := &flows{waiting: s.metrics.inqueue, took: s.access.filters.flow, feed: newFlowFeed(s.ended), known: &knownFlows{known: map[flowKey]*knownFlow{}, levels: map[string]*levelQueues{}},
 		dumps: mux.NewPathRecorderMux("priority and fairness")}
 	clock := eventclock.Real{}
-	f.Interface = flowcontrol.NewTestable(flowcontrol.TestableConfig{ // as New has it, but for the queues
+	f.Interface = flowcontrol.NewTestable(flowcontrol.TestableConfig{ // as New has it, but for the queues' factory
 		Name:                   "Controller",
 		Clock:                  clock,
 		AsFieldManager:         flowcontrol.ConfigConsumerAsFieldManager,
@@ -67,11 +67,11 @@ func (s *Server) newFlows() (*flows, error) {
 	})
 	f.estimate = flowrequest.NewWorkEstimator(s.objectStats, f.GetInterestedWatchCount, flowrequest.DefaultWorkEstimatorConfig(), f.GetMaxSeats)
 	f.Install(f.dumps)
-	go func() { _ = f.Run(s.ended) }() // it errs only when informers are never in sync, and ours always are
+	go func() { _ = f.Run(s.ended) }() // Run fails only when informers never sync; ours are always in sync
 	return f, nil
 }
 
-// RegisterWatch implements flowcontrol.Interface. A watch counts until it has ended, also if it goes on when its handler has returned.
+// RegisterWatch implements flowcontrol.Interface. A watch counts until its end, even if it outlives its handler.
 func (f *flows) RegisterWatch(r *http.Request) flowcontrol.ForgetWatchFunc {
 	forget := f.Interface.RegisterWatch(r)
 	if forget == nil {
@@ -81,16 +81,15 @@ func (f *flows) RegisterWatch(r *http.Request) flowcontrol.ForgetWatchFunc {
 	return func() { handlers.LaterOf(ctx).Do(func(any) { forget() }) }
 }
 
-// UseFlows puts FlowSchemas into force, with the priority levels there are: requests that come after it has returned are
-// classified by them.
+// UseFlows puts FlowSchemas and priority levels into force: requests that arrive after it has returned are classified by them.
 func (s *Server) UseFlows(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration) {
 	if s.flows != nil {
 		s.flows.known.change(levels, func() { s.flows.feed.use(schemas, levels) })
 	}
 }
 
-// withFlow lets so many requests on at once as the flags say, and answers 429 to those for which there is no room: by priority
-// and fairness, or, without it, reads and writes apart.
+// withFlow limits the requests in flight as the flags say, and rejects requests without room with 429. The limit is shared by priority and fairness
+// or, without it, separate for reads and writes.
 func (s *Server) withFlow(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -112,24 +111,24 @@ func (s *Server) withFlow(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// newFlowFilter returns what withFlow has requests pass.
+// newFlowFilter returns upstream's filter for withFlow.
 func (s *Server) newFlowFilter() http.Handler {
 	if s.flows == nil {
 		return filters.WithMaxInFlightLimit(http.HandlerFunc(pass), max(s.MaxInFlight, 0), max(s.MaxMutatingInFlight, 0), longRunningRequest)
 	}
 	through := func(w http.ResponseWriter, r *http.Request) {
-		s.flows.executing.add(requestInfo(w.(*passing).c).Verb, 0) // the filter has just said how many have passed it
+		s.flows.executing.add(requestInfo(w.(*passing).c).Verb, 0) // sets the gauge again, which the filter has just set
 		s.flows.took.Observe(time.Since(w.(*passing).began).Seconds())
 		pass(w, r)
 	}
 	return filters.WithPriorityAndFairness(http.HandlerFunc(through), longRunningRequest, s.flows, s.flows.estimate, s.RequestTimeout/4)
 }
 
-// pass lets a request on that upstream's filter has let on.
+// pass continues a request that upstream's filter has admitted.
 func pass(w http.ResponseWriter, r *http.Request) {
 	p := w.(*passing)
 	if requestInfo(p.c).Verb == "watch" {
-		p.c.SetRequest(r) // by which the watch says when it has begun
+		p.c.SetRequest(r) // carries the filter's signal for an initialized watch
 	}
 	next := p.next
 	p.next = nil
@@ -140,21 +139,21 @@ func pass(w http.ResponseWriter, r *http.Request) {
 type passing struct {
 	http.ResponseWriter
 	c    echo.Context
-	next echo.HandlerFunc // nil when it has passed
-	// began is when it came to the filter.
+	next echo.HandlerFunc // nil once the request has passed
+	// began is when the request reached the filter.
 	began time.Time
-	err   error // of what comes after the filter
+	err   error // the error of the handlers after the filter
 }
 
 func longRunningRequest(_ *http.Request, info *genericapirequest.RequestInfo) bool {
 	return longRunning(info)
 }
 
-// internalKey marks the requests that the server sends to itself.
+// internalKey marks requests that the server sends to itself.
 type internalKey struct{}
 
 func isInternal(ctx context.Context) bool { return ctx.Value(internalKey{}) != nil }
 
-// itself is who sends them, as far as priority and fairness is concerned. They are exempt, like those of kube-apiserver's loopback
-// client, since the requests that they are part of may have the last seats.
+// itself is the user of internal requests for priority and fairness. They are exempt, like those of kube-apiserver's loopback client, because the
+// requests that cause them may occupy the last seats.
 var itself user.Info = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}}

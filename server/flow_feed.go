@@ -16,16 +16,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// flowFeed is what upstream's controller of priority and fairness takes for informers. They have the objects that the feed was given
-// last.
+// flowFeed provides the informers of upstream's controller of priority and fairness. They contain the objects that were last given to use.
 type flowFeed struct {
-	informers.SharedInformerFactory // nil: only Flowcontrol is asked for
+	informers.SharedInformerFactory // nil: the controller calls only Flowcontrol
 
 	schemas, levels configInformer
 	using           sync.Mutex // held by use
 
 	mu    sync.Mutex
-	reads int           // how often the controller has begun to read the configuration
+	reads int           // how often the controller has started to read the configuration
 	more  chan struct{} // closed when reads grows
 	ended <-chan struct{}
 }
@@ -37,8 +36,8 @@ func newFlowFeed(ended <-chan struct{}) *flowFeed {
 	return f
 }
 
-// use returns when the controller goes by these objects, or the server has ended. One goroutine digests them, of which nothing tells
-// when it is done. But it reads the configuration, levels first, before it digests it: so it is done when it reads once more.
+// use returns once the controller applies these objects, or the server has ended. One goroutine of the controller digests them, and nothing signals
+// that it is done. But it reads the configuration, levels first, before it digests it: it is done when it reads the configuration once more.
 func (f *flowFeed) use(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration) {
 	f.using.Lock()
 	defer f.using.Unlock()
@@ -53,7 +52,7 @@ func (f *flowFeed) use(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontro
 	}
 }
 
-// look has the controller look at the configuration again. Whatever level it is told of, it reads them all.
+// look makes the controller read the configuration again. It reads all levels, whichever one the event is for.
 func (f *flowFeed) look() {
 	f.levels.handler.OnAdd(bootstrap.MandatoryPriorityLevelConfigurationExempt, false)
 }
@@ -72,7 +71,7 @@ func (f *flowFeed) readings() int {
 	return f.reads
 }
 
-// await waits until the controller has begun to read so many times. It tells that the server has ended before.
+// await waits until the controller has started to read that many times. It returns false if the server has ended before.
 func (f *flowFeed) await(reads int) bool {
 	for {
 		f.mu.Lock()

@@ -22,12 +22,12 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// knownFlows remembers under which FlowSchema and priority level upstream has put requests, and has the next one like it take its seats
-// without upstream's filter, if there are seats and nobody waits. What is remembered was said by upstream under the configuration that is
-// in force: it is forgotten before another one comes into force, and nothing is learned until that is.
+// knownFlows caches upstream's classification of requests by FlowSchema and priority level. The next request of the same flow takes its seats
+// without upstream's filter, if there are seats and no request waits. Entries are valid for the configuration in force: they are dropped before
+// another one comes into force, and none are added until then.
 type knownFlows struct {
 	mu sync.RWMutex
-	// generation counts the configurations. What was begun under one is not learned under another.
+	// generation counts the configurations. A request that began under one adds no entry under another.
 	generation int
 	settling   bool // a configuration is coming into force
 	known      map[flowKey]*knownFlow
@@ -35,13 +35,13 @@ type knownFlows struct {
 }
 
 const (
-	// mostKnownFlows bounds what is remembered; then it begins anew.
+	// mostKnownFlows bounds the entries; the cache is cleared when it is full.
 	mostKnownFlows = 4096
-	// longestFlow is how many bytes the names of one may have: what is longer is no object's, and comes from a path that may have a megabyte.
+	// longestFlow bounds the bytes of the names in a flow: longer ones belong to no object, and come from a path, which may have a megabyte.
 	longestFlow = 1024
 )
 
-// flowKey is what FlowSchemas may tell requests for resources apart by, but for the groups of the user (flowcontrol/v1, PolicyRulesWithSubjects).
+// flowKey has the properties by which FlowSchemas may match resource requests, except the user's groups (flowcontrol/v1, PolicyRulesWithSubjects).
 type flowKey struct {
 	user, verb, group, resource, subresource, namespace string
 }
@@ -55,7 +55,7 @@ type knownFlow struct {
 	queues                       *levelQueues
 }
 
-// size is how many bytes a flow takes.
+// size is how many bytes the names of a flow take.
 func (k flowKey) size(groups []string) int {
 	n := len(k.user) + len(k.verb) + len(k.group) + len(k.resource) + len(k.subresource) + len(k.namespace)
 	for _, g := range groups {
@@ -64,7 +64,7 @@ func (k flowKey) size(groups []string) int {
 	return n
 }
 
-// cloned are copies, which do not keep the requests in memory that names are parts of.
+// cloned returns copies of the names, because the originals are substrings that would keep their requests in memory.
 func (k flowKey) cloned(groups []string) (flowKey, []string) {
 	for _, s := range []*string{&k.user, &k.verb, &k.group, &k.resource, &k.subresource, &k.namespace} {
 		*s = strings.Clone(*s)
@@ -80,7 +80,7 @@ func keyOfFlow(who user.Info, info *genericapirequest.RequestInfo) flowKey {
 	return flowKey{who.GetName(), info.Verb, info.APIGroup, info.Resource, info.Subresource, info.Namespace}
 }
 
-// change forgets everything while f puts a configuration into force that has these levels, beside the mandatory ones.
+// change clears the cache while f puts into force a configuration that has these levels besides the mandatory ones.
 func (k *knownFlows) change(levels []*flowcontrolv1.PriorityLevelConfiguration, f func()) {
 	k.begin(true)
 	defer k.begin(false)
@@ -124,7 +124,7 @@ func (k *knownFlows) of(who user.Info, info *genericapirequest.RequestInfo) *kno
 	return f
 }
 
-// learn remembers what upstream has said of a request that began under a configuration.
+// learn adds upstream's classification of a request that began under the configuration of a generation.
 func (k *knownFlows) learn(ctx context.Context, generation int, d flowcontrol.RequestDigest, fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, distinguisher string) {
 	key := keyOfFlow(d.User, d.RequestInfo)
 	if d.User.GetName() == user.Anonymous || key.size(d.User.GetGroups()) > longestFlow {
@@ -141,7 +141,7 @@ func (k *knownFlows) learn(ctx context.Context, generation int, d flowcontrol.Re
 		clear(k.known)
 	}
 	if l := pl.Spec.Limited; l != nil && l.LimitResponse.Type == flowcontrolv1.LimitResponseTypeQueue {
-		// Upstream has all requests pass a queue, and so has these series from the first one on.
+		// Upstream queues every request of such a level, and has these series from the first request on.
 		flowmetrics.AddRequestsInQueues(ctx, pl.Name, fs.Name, 0)
 		flowmetrics.AddSeatsInQueues(ctx, pl.Name, fs.Name, 0)
 	}
@@ -173,8 +173,8 @@ func (f *flows) Handle(ctx context.Context, d flowcontrol.RequestDigest, note fu
 	}, begin)
 }
 
-// pass has a request go on to next at once, if it is like one that is known and there are seats for it. It does, and counts, what upstream
-// does for such a request.
+// pass lets a request proceed at once if its flow is known and there are seats for it. It does everything upstream does for such a request, and
+// updates the same metrics.
 func (f *flows) pass(c echo.Context, r *http.Request, next echo.HandlerFunc) (passed bool, err error) {
 	ctx := r.Context()
 	info, _ := genericapirequest.RequestInfoFrom(ctx)
@@ -199,7 +199,7 @@ func (f *flows) pass(c echo.Context, r *http.Request, next echo.HandlerFunc) (pa
 		f.took.Observe(waited.Seconds())
 		err = k.execute(ctx, c, next, waited)
 	}) && k.generation != f.known.now() {
-		f.feed.look() // the level may have had to go since, and have waited for this request
+		f.feed.look() // a level that is to be removed may have waited for this request
 	}
 	return true, err
 }
@@ -222,8 +222,8 @@ var (
 	schemaHeader = http.CanonicalHeaderKey(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID)
 )
 
-// executing are the requests that are being answered, by whatever way. Upstream's filter sets the same gauges, and knows of those alone that
-// have passed it: so they are set anew whenever it has.
+// executing counts all requests in execution. Upstream's filter sets the same gauges, but knows only of the requests that have passed it: so the
+// gauges are set again after each time it has set them.
 type executing struct{ reads, writes atomic.Int64 }
 
 func (e *executing) add(verb string, n int64) {

@@ -16,36 +16,36 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// levelQueues is the fq.QueueSet of one priority level: upstream's, and a shorter way around it. While nobody waits and there are seats,
-// which queue a request is put into makes no difference: it would leave it at once. Such a request takes its seats here, for a
-// tenth of what the queues cost. All others, and so whatever has to be decided while the level is full, is upstream's to decide.
+// levelQueues is the fq.QueueSet of one priority level: upstream's queues, and a shorter way around them. While no request waits and there are
+// seats, the choice of a queue makes no difference: the request would leave it at once. Such a request takes its seats here, for a tenth of what
+// the queues cost. All other decisions, those of a full level among them, are upstream's.
 //
-// What must stay true: the seats of requests that came by the shorter way, and of those that upstream has dispatched, are no more than
-// the limit. While somebody waits, nobody takes the shorter way; upstream's limit is what the shorter way has left.
+// Invariants: the seats of requests on the shorter way plus those of requests that upstream has dispatched never exceed the limit. While a request
+// waits, no other takes the shorter way. Upstream's limit is the number of seats that the shorter way has left.
 type levelQueues struct {
-	fq.QueueSet // upstream's; called with mu, which comes before its own lock
+	fq.QueueSet // upstream's; called with mu held, which comes before its own lock
 
-	built    func(*levelQueues) // called whenever they are configured
+	built    func(*levelQueues) // called whenever the queues are configured
 	requests flowmetrics.RatioedGaugePair
 	occupied flowmetrics.RatioedGauge
 	demand   *demand
-	// waiting are the requests that upstream keeps in its queues. It grows with mu held alone.
+	// waiting counts the requests in upstream's queues. It grows only while mu is held.
 	waiting atomic.Int32
 
 	mu     sync.Mutex
 	config fq.QueuingConfig
-	limits fq.DispatchingConfig // by the controller's word
+	limits fq.DispatchingConfig // set by the controller
 	given  int                  // upstream's limit
-	taken  int                  // seats of requests that came by the shorter way
+	taken  int                  // seats of requests on the shorter way
 	queued int                  // seats of requests that upstream has, waiting ones included
-	widest int                  // of the requests that upstream has had since it last had none
-	// executing are the requests of the shorter way that are not answered, in a ring that begins and ends here.
+	widest int                  // the widest request that upstream has had since it was last empty
+	// executing is the head of a ring of the unfinished requests on the shorter way.
 	executing            directRequest
-	running              int // how many these are
+	running              int // the length of the ring
 	dispatched, rejected int
 }
 
-// levelQueuesFactory makes them, and says for which level.
+// levelQueuesFactory makes levelQueues, and passes each with its level's name to built.
 type levelQueuesFactory struct {
 	fq.QueueSetFactory
 	built func(level string, q *levelQueues)
@@ -89,8 +89,8 @@ func (c *levelQueuesCompleter) Complete(limits fq.DispatchingConfig) fq.QueueSet
 	return q
 }
 
-// left is the limit for upstream. It lets one request that is wider than the limit on where it has no others, so that it is given
-// no limit that only looks too narrow because of what came by the shorter way.
+// left returns the limit for upstream. Upstream lets a request that is wider than the limit proceed when no other executes. So left is 0 when the
+// limit is too narrow only because of requests on the shorter way.
 func (q *levelQueues) left() int {
 	left := max(q.limits.ConcurrencyLimit-q.taken, 0)
 	if q.taken > 0 && left < q.widest {
@@ -99,7 +99,7 @@ func (q *levelQueues) left() int {
 	return left
 }
 
-// pass gives upstream the seats that the shorter way has left. It dispatches requests that wait for them.
+// pass gives upstream the seats that the shorter way has left. Upstream then dispatches waiting requests.
 func (q *levelQueues) pass() {
 	left := q.left()
 	if left == q.given {
@@ -107,7 +107,7 @@ func (q *levelQueues) pass() {
 	}
 	completer, err := q.QueueSet.BeginConfigChange(q.config)
 	if err != nil {
-		return // it was valid when it came into force
+		return // cannot happen: the configuration was valid when it came into force
 	}
 	q.given = left
 	completer.Complete(fq.DispatchingConfig{ConcurrencyLimit: left, ConcurrencyDenominator: q.limits.ConcurrencyDenominator})
@@ -150,11 +150,11 @@ func (q *levelQueues) StartRequest(ctx context.Context, width *flowrequest.WorkE
 	return &queuedRequest{Request: r, q: q, width: *width}, false
 }
 
-// open tells whether a request that takes so many seats may take the shorter way. The caller holds mu.
+// open tells whether a request with this many seats may take the shorter way. The caller holds mu.
 func (q *levelQueues) open(seats int) bool {
 	room := q.taken+q.queued+seats <= q.limits.ConcurrencyLimit
 	switch queues := q.config.DesiredNumQueues; {
-	case queues < 0: // there is no limit
+	case queues < 0: // the level is exempt
 		return true
 	case queues == 0 && (room || q.taken+q.queued == 0):
 		return true
@@ -162,7 +162,7 @@ func (q *levelQueues) open(seats int) bool {
 	return room && q.waiting.Load() == 0
 }
 
-// direct is StartRequest for requests that take the shorter way. It returns nil for others, of which nothing has been counted.
+// direct is StartRequest for the shorter way. It returns nil, and has counted nothing, when the request must go through upstream.
 func (q *levelQueues) direct(ctx context.Context, width *flowrequest.WorkEstimate, distinguisher, schema string, info *genericapirequest.RequestInfo, who user.Info) *directRequest {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -172,7 +172,7 @@ func (q *levelQueues) direct(ctx context.Context, width *flowrequest.WorkEstimat
 	return q.dispatch(ctx, width, distinguisher, schema, info, who)
 }
 
-// dispatch has a request take the shorter way. It counts what upstream does.
+// dispatch starts a request on the shorter way, and updates upstream's metrics.
 func (q *levelQueues) dispatch(ctx context.Context, width *flowrequest.WorkEstimate, distinguisher, schema string, descr1, descr2 any) *directRequest {
 	r := &directRequest{q: q, ctx: ctx, width: *width, seats: width.MaxSeats(), schema: schema, distinguisher: distinguisher, since: time.Now(),
 		prev: q.executing.prev, next: &q.executing}
@@ -191,12 +191,12 @@ func (q *levelQueues) dispatch(ctx context.Context, width *flowrequest.WorkEstim
 	q.occupied.Add(float64(r.seats))
 	q.demand.add(r.seats)
 	if q.waiting.Load() > 0 {
-		q.pass() // of a level that had queues until a moment ago
+		q.pass() // the level had queues until a moment ago
 	}
 	return r
 }
 
-// directRequest is a request that came by the shorter way.
+// directRequest is a request on the shorter way.
 type directRequest struct {
 	q             *levelQueues
 	ctx           context.Context
@@ -228,7 +228,7 @@ func (r *directRequest) finish() (idle bool) {
 	if r.width.AdditionalLatency <= 0 {
 		r.release()
 	} else {
-		// Its events keep the server busy, and its client waits no longer.
+		// The events of a write keep the server busy after its client has the response.
 		time.AfterFunc(r.width.AdditionalLatency, func() {
 			q.mu.Lock()
 			defer q.mu.Unlock()
@@ -238,7 +238,7 @@ func (r *directRequest) finish() (idle bool) {
 	return q.idle()
 }
 
-// release gives its seats back.
+// release returns the request's seats.
 func (r *directRequest) release() {
 	q := r.q
 	q.taken -= r.seats
@@ -250,7 +250,7 @@ func (r *directRequest) release() {
 	}
 }
 
-// queuedRequest is a request that upstream has.
+// queuedRequest is a request that went through upstream.
 type queuedRequest struct {
 	fq.Request
 	q     *levelQueues
@@ -276,7 +276,7 @@ func (r *queuedRequest) finish(executed bool) (idle bool) {
 	if executed {
 		lingers = r.width.AdditionalLatency
 		if limit := q.limits.ConcurrencyLimit; limit > 0 && int(r.width.FinalSeats) > limit {
-			lingers = lingers * time.Duration(r.width.FinalSeats) / time.Duration(limit) // upstream makes it narrower, and longer
+			lingers = lingers * time.Duration(r.width.FinalSeats) / time.Duration(limit) // as upstream does: fewer seats for longer
 		}
 	}
 	if lingers <= 0 {
@@ -291,14 +291,14 @@ func (r *queuedRequest) finish(executed bool) (idle bool) {
 	return q.idle()
 }
 
-// noteDispatched counts a request that upstream has let go on.
+// noteDispatched counts a request that upstream has dispatched.
 func (q *levelQueues) noteDispatched() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.dispatched++
 }
 
-// forget takes account of a request that upstream has no more.
+// forget subtracts the seats of a request that upstream has finished.
 func (q *levelQueues) forget(seats int) {
 	if q.queued -= seats; q.queued == 0 {
 		q.widest = 0
@@ -314,7 +314,7 @@ func (q *levelQueues) IsIdle() bool {
 
 func (q *levelQueues) idle() bool { return q.running == 0 && q.QueueSet.IsIdle() }
 
-// Dump implements fq.QueueSet. Requests that came by the shorter way are in no queue.
+// Dump implements fq.QueueSet. Requests on the shorter way are in no queue.
 func (q *levelQueues) Dump(details bool) debug.QueueSetDump {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -332,15 +332,15 @@ func (q *levelQueues) Dump(details bool) debug.QueueSetDump {
 	return d
 }
 
-// demand is how many seats are wanted, by the shorter way and in upstream's queues.
+// demand is the number of requested seats, on the shorter way and in upstream's queues.
 type demand struct {
-	flowmetrics.Gauge // of the whole
+	flowmetrics.Gauge // set to the sum
 
 	mu             sync.Mutex
 	direct, queued float64
 }
 
-// Set is called by upstream for what it has.
+// Set is called by upstream with its part.
 func (d *demand) Set(queued float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,31 +12,31 @@ import (
 	"github.com/rowlock/rowlock/server/handlers"
 )
 
-// HTTP is what all answers and all connections have in common.
+// HTTP are settings of all responses and all connections.
 type HTTP struct {
-	// CORSAllowedOrigins are regular expressions of the origins whose pages browsers may let ask.
+	// CORSAllowedOrigins are regular expressions of the origins whose pages may send requests from a browser.
 	CORSAllowedOrigins []string
-	// HSTSDirectives are sent to browsers, so that they come by HTTPS alone.
+	// HSTSDirectives are sent to browsers, so that they use HTTPS only.
 	HSTSDirectives []string
-	// GoawayChance is of how many requests one has an HTTP/2 client begin another connection, from 0 to 1.
+	// GoawayChance is the probability, from 0 to 1, that a request makes an HTTP/2 client open another connection.
 	GoawayChance float64
-	// MaxStreams is how many requests an HTTP/2 connection may have under way. Default: that of the HTTP/2 server.
+	// MaxStreams bounds the concurrent requests of an HTTP/2 connection. Default: that of the HTTP/2 server.
 	MaxStreams int
-	// WithoutHTTP2 has all clients speak HTTP/1.1.
+	// WithoutHTTP2 restricts all clients to HTTP/1.1.
 	WithoutHTTP2 bool
-	// MinWatchTimeout is the least time that the server lets a watch live which names none. Default 30 minutes.
+	// MinWatchTimeout is the least timeout of a watch that requests none. Default 30 minutes.
 	MinWatchTimeout time.Duration
-	// ShutdownDelay is how long a server that is told to stop answers as before, but for /readyz.
+	// ShutdownDelay is how long the server goes on serving after it is told to stop, with /readyz failing.
 	ShutdownDelay time.Duration
-	// RetryAfter has a server that stops answer new requests with 429 for as long as others are being finished.
+	// RetryAfter makes a server that is stopping reject new requests with 429 until those in flight are finished.
 	RetryAfter bool
-	// WithoutProfiling serves neither /debug/pprof/ nor /debug/flags/.
+	// WithoutProfiling disables /debug/pprof/ and /debug/flags/.
 	WithoutProfiling bool
-	// SetVerbosity sets how much is logged, for /debug/flags/v, and returns what to answer. Nil: there is no such page.
+	// SetVerbosity sets the log verbosity, for /debug/flags/v, and returns the response. Nil: there is no such page.
 	SetVerbosity func(string) (answer string, err error)
 }
 
-// optional are the filters that only some servers want: those before the time of a request begins, and those before it is known who asks.
+// optional returns the filters that depend on the configuration: those before the deadline is set, and those before authentication.
 func (s *Server) optional() (outer, inner []echo.MiddlewareFunc) {
 	passed := http.HandlerFunc(pass)
 	if len(s.HSTSDirectives) > 0 {
@@ -54,8 +54,7 @@ func (s *Server) optional() (outer, inner []echo.MiddlewareFunc) {
 	return outer, inner
 }
 
-// exceptOwn has the requests pass a filter that come from without: those that the server sends to itself are part of what it does to
-// answer others, and to end.
+// exceptOwn exempts the server's internal requests from a filter: answering other requests, and shutting down, depend on them.
 func exceptOwn(filter echo.MiddlewareFunc) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		filtered := filter(next)
@@ -68,7 +67,7 @@ func exceptOwn(filter echo.MiddlewareFunc) echo.MiddlewareFunc {
 	}
 }
 
-// through has requests pass a filter of upstream's, whose handler is pass.
+// through runs one of upstream's filters, whose handler is pass.
 func through(filter http.Handler) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -79,7 +78,7 @@ func through(filter http.Handler) echo.MiddlewareFunc {
 	}
 }
 
-// readBody reads a body of at most so many bytes, in the time that the request has.
+// readBody reads a body of at most that many bytes, within the request's deadline.
 func readBody(c echo.Context, most int64) ([]byte, error) {
 	r := c.Request()
 	return handlers.InTime(r.Context(), c.Response(), r, func() ([]byte, error) {
@@ -87,30 +86,30 @@ func readBody(c echo.Context, most int64) ([]byte, error) {
 	})
 }
 
-// lastWords is how long a client may take to read that the time of its request is over.
+// lastWords is how long a client may take to read that the deadline of its request has passed.
 const lastWords = time.Second
 
-// cutOff ends writes of an answer that nobody reads, soon after the time of the request is over, which ctx says, and reads of a body that
-// nobody asks for: over HTTP/1.1 net/http waits for that before it answers. The caller calls stop when it is answered.
+// cutOff bounds I/O by ctx's deadline. It ends writes to a client that does not read, soon after the deadline, and reads of an unread body, for
+// which net/http waits over HTTP/1.1 before it responds. The caller calls stop after the response.
 func cutOff(ctx context.Context, r *http.Request, w *echo.Response) (stop func()) {
 	until, limited := ctx.Deadline()
-	c := http.NewResponseController(w.Writer) // echo keeps the error of a Flush to itself
+	c := http.NewResponseController(w.Writer) // echo drops the error of a Flush
 	if !limited || c.SetWriteDeadline(until.Add(lastWords)) != nil {
-		return func() {} // what has no deadlines is no connection
+		return func() {} // a writer without deadlines is no connection
 	}
 	if r.ProtoMajor == 1 && r.ContentLength != 0 {
-		_ = c.SetReadDeadline(until) // until the body is read: InTime; or until the next request of the connection
+		_ = c.SetReadDeadline(until) // InTime resets it after the body, or net/http for the next request
 	}
 	return func() {
-		// What is left of an answer whose client does not read would be waited for without an end.
+		// Flush first: without a deadline the rest of the response would wait forever for a client that does not read.
 		if time.Now().Before(until) || !w.Committed || c.Flush() == nil {
 			_ = c.SetWriteDeadline(time.Time{}) // for the next request of the connection, if there is one
 		}
 	}
 }
 
-// delayShutdown keeps a server that is told to stop answering for a while, in which load balancers learn of it from /readyz. It returns
-// before with the error of a server that can no longer serve.
+// delayShutdown keeps a stopping server serving for ShutdownDelay, so that load balancers learn of the shutdown from /readyz. It returns early,
+// with the error, if serving ends.
 func (s *Server) delayShutdown(served <-chan error) error {
 	if s.ShutdownDelay <= 0 {
 		return nil
@@ -125,7 +124,7 @@ func (s *Server) delayShutdown(served <-chan error) error {
 	}
 }
 
-// finishRequests waits until no request is under way, while new ones are answered with 429 by the filter that RetryAfter adds.
+// finishRequests waits until no request is in flight. Meanwhile the filter of RetryAfter rejects new ones with 429.
 func (s *Server) finishRequests(ctx context.Context) {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()

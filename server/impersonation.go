@@ -19,13 +19,13 @@ import (
 	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
-// withImpersonation answers a request as the user that its Impersonate-* headers name ("User impersonation" of the
-// authentication page of the Kubernetes documentation), if who sends it may be that user.
+// withImpersonation answers a request as the user in its Impersonate-* headers ("User impersonation" of the authentication page of the Kubernetes
+// documentation), if the requester may impersonate that user.
 func (s *Server) withImpersonation(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
 		if !namesAnother(r.Header) {
-			s.access.filters.impersonation.Observe(0) // whoever names nobody takes no time here that could be measured
+			s.access.filters.impersonation.Observe(0) // no measurable time without these headers
 			return next(c)
 		}
 		began := time.Now()
@@ -50,7 +50,7 @@ func (s *Server) withImpersonation(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// namesAnother reports whether there may be anything for impersonated to find.
+// namesAnother is a cheap check whether impersonated may find a user.
 func namesAnother(h http.Header) bool {
 	for name := range h {
 		if strings.HasPrefix(name, "Impersonate-") {
@@ -60,8 +60,8 @@ func namesAnother(h http.Header) bool {
 	return false
 }
 
-// impersonated returns the user that the headers name, word for word, and nil if they name none. constrained says by which of kube-apiserver's
-// filters, which differ in the words for who has no name.
+// impersonated returns the user in the headers, unchanged, and nil if there is none. constrained selects kube-apiserver's filter: the error for a
+// missing name differs between its two filters.
 func impersonated(h http.Header, constrained bool) (*user.DefaultInfo, error) {
 	u := &user.DefaultInfo{
 		Name:   h.Get(authenticationv1.ImpersonateUserHeader),
@@ -96,7 +96,7 @@ func impersonated(h http.Header, constrained bool) (*user.DefaultInfo, error) {
 	return nil, nil
 }
 
-// references are what is asked for besides a name, as kube-apiserver's older filter lists it.
+// references lists the requested properties besides the name, as kube-apiserver's older filter does in its error.
 func references(u *user.DefaultInfo) (all []corev1.ObjectReference) {
 	for _, group := range u.Groups {
 		all = append(all, corev1.ObjectReference{Kind: "Group", Name: group})
@@ -113,7 +113,7 @@ func references(u *user.DefaultInfo) (all []corev1.ObjectReference) {
 	return all
 }
 
-// forget removes the headers that name the user, which no later step may read.
+// forget removes the Impersonate-* headers, which no later step may read.
 func forget(h http.Header) {
 	for name := range h {
 		if slices.Contains(impersonating, name) || strings.HasPrefix(name, authenticationv1.ImpersonateUserExtraHeaderPrefix) {

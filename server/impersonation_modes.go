@@ -24,12 +24,12 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// impersonationMode is a way to be somebody else, with rights of its own (KEP-5284): those of being that user (impersonate:<mode>), and
-// those of doing so for what the request is about (impersonate-on:<mode>:<verb>). In the mode without a name, which is older and
-// comes last, the one right to be that user is for everything.
+// impersonationMode is a kind of impersonation with its own verbs (KEP-5284): impersonate:<mode> for becoming that user, and
+// impersonate-on:<mode>:<verb> for doing so in a request for this resource. The mode without a name is the legacy one, which is tried last: there
+// the one verb impersonate is valid for all requests.
 type impersonationMode struct {
 	name string
-	// takes tells whether the mode is for this user, and this requester.
+	// takes tells whether the mode applies to this user and this requester.
 	takes func(wanted *user.DefaultInfo, who user.Info) bool
 }
 
@@ -58,7 +58,7 @@ var impersonationModes = []impersonationMode{
 
 var legacyImpersonation = impersonationMode{"", func(*user.DefaultInfo, user.Info) bool { return true }}
 
-// label is what the mode is called in metrics.
+// label is the mode's name in metrics.
 func (m impersonationMode) label() string {
 	if m.name == "" {
 		return "legacy"
@@ -66,7 +66,7 @@ func (m impersonationMode) label() string {
 	return m.name
 }
 
-// nodeName is the name of the node that a user is.
+// nodeName returns the name of the node whose user this is.
 func nodeName(username string) (string, bool) {
 	node, ok := strings.CutPrefix(username, "system:node:")
 	return node, ok && len(validation.NameIsDNSSubdomain(node, false)) == 0
@@ -76,9 +76,8 @@ func onlyName(u *user.DefaultInfo) bool {
 	return u.UID == "" && len(u.Groups) == 0 && len(u.Extra) == 0
 }
 
-// impersonate returns the user as whom a request is answered that names wanted. As with kube-apiserver, the mode that was right for the
-// requester the last time is tried before the others, so that who may everything gets different groups by what was asked before, and the
-// error is that of the first one that is for such a user.
+// impersonate returns the user to act as. As in kube-apiserver, the requester's last successful mode is tried first. So a requester who may use
+// several modes can get different groups, depending on earlier requests. The error is that of the first applicable mode.
 func (s *Server) impersonate(ctx context.Context, wanted *user.DefaultInfo, constrained bool) (user.Info, error) {
 	request, err := s.Pipeline.Attributes(ctx)
 	if err != nil {
@@ -97,7 +96,7 @@ func (s *Server) impersonate(ctx context.Context, wanted *user.DefaultInfo, cons
 	return as, err
 }
 
-// impersonateInAny tries the modes, and says which one it was.
+// impersonateInAny tries the modes, and returns the label of the successful one.
 func (s *Server) impersonateInAny(ctx context.Context, wanted *user.DefaultInfo, request authorizer.AttributesRecord) (as user.Info, name string, told error) {
 	who := request.User.GetName()
 	for _, mode := range s.modesFor(who) {
@@ -116,7 +115,7 @@ func (s *Server) impersonateInAny(ctx context.Context, wanted *user.DefaultInfo,
 	return nil, "", told
 }
 
-// modesFor returns the modes in the order in which they are tried.
+// modesFor returns the modes in the order to try them.
 func (s *Server) modesFor(who string) []impersonationMode {
 	last, known := s.impersonations.Get(who)
 	if !known {
@@ -135,12 +134,12 @@ func (s *Server) modesFor(who string) []impersonationMode {
 	return ordered
 }
 
-// impersonation is a check of one user in one mode.
+// impersonation checks one user in one mode.
 type impersonation struct {
 	*Server
 	mode impersonationMode
 	who  user.Info
-	// constrained: the modes are on, and what is asked is counted.
+	// constrained is set when the feature gate is on. Authorization checks are counted then.
 	constrained bool
 }
 
@@ -175,7 +174,7 @@ func (s *Server) impersonateIn(ctx context.Context, mode impersonationMode, want
 	return &as, nil
 }
 
-// parts checks what is wanted besides the name, in the order in which kube-apiserver does, which differs where the modes are off.
+// parts checks everything but the name, in kube-apiserver's order, which differs when the feature gate is off.
 func (i impersonation) parts(ctx context.Context, wanted *user.DefaultInfo) error {
 	if i.constrained {
 		if err := i.uid(ctx, wanted.UID); err != nil {
@@ -191,7 +190,7 @@ func (i impersonation) parts(ctx context.Context, wanted *user.DefaultInfo) erro
 	return i.uid(ctx, wanted.UID)
 }
 
-// constraint is the right by which somebody is somebody else, where there are several.
+// constraint is the verb of the mode, for the audit; "" in the legacy mode.
 func (i impersonation) constraint() string {
 	if i.mode.name == "" {
 		return ""
@@ -199,7 +198,7 @@ func (i impersonation) constraint() string {
 	return "impersonate:" + i.mode.name
 }
 
-// attributes are those of being something. Names and groups are of the core group in the old mode.
+// attributes returns the authorization attributes of one property. In the legacy mode names and groups belong to the core group.
 func (i impersonation) attributes(resource, name string) authorizer.AttributesRecord {
 	a := authorizer.AttributesRecord{User: i.who, Verb: "impersonate", APIGroup: authenticationv1.GroupName, APIVersion: "v1", Resource: resource, Name: name,
 		ResourceRequest: true}
@@ -220,7 +219,7 @@ func (i impersonation) may(ctx context.Context, a authorizer.AttributesRecord) e
 	decision, reason, failed := i.Pipeline.Decide(ctx, &a)
 	if !i.constrained {
 		if failed != nil || decision != authorizer.DecisionAllow {
-			return resources.Forbidden(&a, reason) // kube-apiserver does not say what kept an authorizer from an answer, where the modes are off
+			return resources.Forbidden(&a, reason) // with the gate off, kube-apiserver does not report the error
 		}
 		return nil
 	}
@@ -231,7 +230,7 @@ func (i impersonation) may(ctx context.Context, a authorizer.AttributesRecord) e
 	counted.RecordImpersonationAuthorizationCall(i.mode.label(), told, time.Since(began))
 	switch {
 	case decision == authorizer.DecisionAllow:
-		return nil // an authorizer may have failed at other rules
+		return nil // an authorizer may have failed on other rules
 	case apierrors.IsForbidden(failed):
 		return failed
 	case failed != nil && reason != "":
@@ -242,13 +241,13 @@ func (i impersonation) may(ctx context.Context, a authorizer.AttributesRecord) e
 	return resources.Forbidden(&a, reason)
 }
 
-// name checks the name, and adds the groups that go with the name.
+// name checks the right to the name, and adds the groups that the name implies.
 func (i impersonation) name(ctx context.Context, as *user.DefaultInfo) error {
 	a := i.attributes("users", as.Name)
 	if node, ok := nodeName(as.Name); ok && i.mode.name != "" {
 		a.Resource, a.Name = "nodes", node
 		if i.mode.name == "associated-node" {
-			a.Name = "*" // the right is to be whatever node one is on
+			a.Name = "*" // the right covers the node that the requester runs on, whichever it is
 		}
 		as.Groups = []string{user.NodesGroup}
 	}
@@ -268,7 +267,7 @@ func (i impersonation) uid(ctx context.Context, uid string) error {
 	return i.may(ctx, i.attributes("uids", uid))
 }
 
-// many is from how many groups or values on the right to all of them is looked for first.
+// many is the number of groups or values from which the right to all of them (*) is checked first.
 const many = 4
 
 func (i impersonation) groups(ctx context.Context, groups []string) error {
@@ -317,7 +316,7 @@ func (i impersonation) extra(ctx context.Context, extra map[string][]string) err
 	return nil
 }
 
-// validateExtra refuses, in the newer modes, what the old one never looked at.
+// validateExtra rejects keys and values that the legacy mode does not check.
 func validateExtra(extra map[string][]string) error {
 	for key, values := range extra {
 		if key == "" {
@@ -339,8 +338,7 @@ func validateExtra(extra map[string][]string) error {
 	return nil
 }
 
-// associated is a service account on the node that it asks to be: authorizers see the names of what else is known of it, and not
-// the values.
+// associated is a service account that requests to be the node it runs on: authorizers see the keys of its extra, and not the values.
 type associated struct{ user.Info }
 
 // GetExtra implements user.Info.

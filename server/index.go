@@ -9,10 +9,10 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// healthPaths are answered by health.Handler, each with its checks below it.
+// healthPaths are served by health.Handler, with a path for each check below.
 var healthPaths = []string{"healthz", "livez", "readyz"}
 
-// serveIndex lists the paths there are, in the order of the alphabet.
+// serveIndex lists the paths, in alphabetical order.
 func (s *Server) serveIndex(c echo.Context) error {
 	data, err := json.MarshalIndent(map[string][]string{"paths": s.paths()}, "", "  ")
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Server) paths() []string {
 	return slices.Compact(paths)
 }
 
-// serveStatusz answers with the page, which names the folders that tell how the server is.
+// serveStatusz writes the page, which lists the folders of the paths about the server's state.
 func (s *Server) serveStatusz(c echo.Context) error {
 	var folders []string
 	for _, path := range s.paths() {

@@ -19,32 +19,32 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// TokensPath is where tokens are given to users (rowlock token): POST makes one, GET lists them, and DELETE of the path with an
-// ID revokes one. It is no resource, so that no role names it that is not about it.
+// TokensPath is where users get tokens (rowlock token): POST creates one, GET lists them, and DELETE of the path with an ID revokes one. It is no
+// resource, so that no role grants it by accident.
 const TokensPath = "/rowlock/tokens"
 
-// TokenRequest is what POST takes.
+// TokenRequest is the body of POST.
 type TokenRequest struct {
 	User   string   `json:"user"`
 	Groups []string `json:"groups,omitempty"`
-	// Seconds is how long the token is to live.
+	// Seconds is the lifetime of the token.
 	Seconds int64 `json:"seconds"`
-	// AllowSystemMasters lets the groups have those who may do everything.
+	// AllowSystemMasters permits system:masters among the groups.
 	AllowSystemMasters bool `json:"allowSystemMasters,omitempty"`
 }
 
-// TokenResponse is what POST answers with. Nobody is told the token again.
+// TokenResponse is the response to POST. The token is not disclosed again.
 type TokenResponse struct {
 	authn.IssuedToken
 	Token string `json:"token"`
 }
 
-// TokenList is what GET answers with.
+// TokenList is the response to GET.
 type TokenList struct {
 	Items []authn.IssuedToken `json:"items"`
 }
 
-// mostTokenRequest bounds a body, in bytes.
+// mostTokenRequest bounds the body, in bytes.
 const mostTokenRequest = 64 << 10
 
 func (s *Server) serveTokens(c echo.Context) error {
@@ -77,7 +77,7 @@ func (s *Server) serveToken(c echo.Context) error {
 	return nil
 }
 
-// createToken makes a token. Who has it is its user, so that who asks for it must have the right to be that user already.
+// createToken creates a token. A token acts as its user, so the requester needs the right to impersonate that user.
 func (s *Server) createToken(c echo.Context) error {
 	ctx := c.Request().Context()
 	var asked TokenRequest

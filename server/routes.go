@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// newEcho returns the router: fixed paths, and one route for the API, whose paths come and go with the registry.
+// newEcho returns the router: fixed paths, and one route for the API, whose paths change with the registry.
 func (s *Server) newEcho() *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
@@ -58,7 +58,7 @@ func (s *Server) newEcho() *echo.Echo {
 	return e
 }
 
-// serveAPI answers everything below /api and /apis: resources, and the discovery of them.
+// serveAPI serves everything below /api and /apis: resources and discovery.
 func (s *Server) serveAPI(c echo.Context) error {
 	info := requestInfo(c)
 	if answered, err := s.passOn(c); answered || err != nil {

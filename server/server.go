@@ -38,81 +38,79 @@ import (
 	"github.com/rowlock/rowlock/server/openapi"
 )
 
-// Config is what a server is made of.
+// Config configures a server.
 type Config struct {
 	Registry *resources.Registry
-	// Store is read and watched; what is written goes through Pipeline, whose admission New sets.
+	// Store is for reads and watches. Writes go through Pipeline, whose admission New sets.
 	Store    resources.View
 	Pipeline *resources.Pipeline
-	// Aggregator passes on what is another server's to answer. Nil: nothing is.
+	// Aggregator forwards requests for versions of other servers. Nil: none are forwarded.
 	Aggregator *aggregate.Aggregator
-	// Definitions brings Registry up to date with types that are defined by objects. Nil: there are none.
+	// Definitions updates Registry with types that CustomResourceDefinitions define. Nil: there are none.
 	Definitions handlers.Definitions
-	// Checks are asked by /healthz and /readyz, besides ping.
+	// Checks belong to /healthz and /readyz, besides ping.
 	Checks []health.Check
-	// KeyChecks are asked by the same, and tell whether the keys can be had by which objects are encrypted.
+	// KeyChecks belong to the same paths, and tell whether the keys for encryption at rest are available.
 	KeyChecks []health.Check
-	// Authenticator says who sent a request; see authn.New.
+	// Authenticator returns the user of a request; see authn.New.
 	Authenticator func(*http.Request) (user.Info, bool, error)
-	// Authorizer is asked by the expressions of admission policies. Nil: everybody may do everything.
+	// Authorizer serves the expressions of admission policies. Nil: it allows everything.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Audit records requests. The Pipeline records what the server writes of itself, and has to have the same. Nil: nothing is recorded.
+	// Audit records requests. The Pipeline, which records the server's own writes, must have the same Auditor. Nil: nothing is recorded.
 	Audit *auditing.Auditor
-	// AllowsAnonymous tells whether clients without credentials may ask for a path at all, as system:anonymous; what they may do
-	// is the Pipeline's to say. Nil: they may not.
+	// AllowsAnonymous tells whether clients without credentials may request a path at all, as system:anonymous. The Pipeline authorizes them. Nil:
+	// they may not.
 	AllowsAnonymous func(path string) bool
-	// Entrance has the connections. Nil: the server makes one of TLS and HTTP.
+	// Entrance accepts the connections. Nil: the server makes one from TLS and HTTP.
 	Entrance *Entrance
-	// TLS is how connections are secured, where there is no Entrance. Nil serves plain HTTP, which only tests want.
+	// TLS configures connections when there is no Entrance. Nil serves plain HTTP, for tests only.
 	TLS    *tls.Config
 	Logger *slog.Logger
-	// Metrics is what /metrics shows; the server adds its own to it.
+	// Metrics is the registry of /metrics; the server adds its own metrics.
 	Metrics *prometheus.Registry
-	// MetricLimits say what of them is not to be seen.
+	// MetricLimits hides metrics and values of labels.
 	MetricLimits MetricLimits
-	// IssuedTokens are given to users at TokensPath. Nil: none are.
+	// IssuedTokens are given to users at TokensPath. Nil: there is no such path.
 	IssuedTokens *authn.IssuedTokens
-	// ExternalHost is the name by which clients reach the server, for /api. Empty: they are told the address that they have used.
+	// ExternalHost is the name by which clients reach the server, for /api. Empty: /api has the address that the client has used.
 	ExternalHost string
-	// OpenID is served to those who verify tokens. Nil: it is not.
+	// OpenID has the documents for verifiers of tokens. Nil: they are not served.
 	OpenID OpenID
 	// Features are kube-apiserver's feature gates, under its names (k8s.io/apiserver/pkg/features). Nil: its defaults.
 	Features featuregate.FeatureGate
-	// EnableAdmissionPlugins and DisableAdmissionPlugins name plugins besides those that are on by default, and of those
-	// (kube-apiserver's flags of these names).
+	// EnableAdmissionPlugins and DisableAdmissionPlugins switch on plugins besides the default ones, and switch off plugins (kube-apiserver's flags
+	// of these names).
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
-	// AdmissionConfiguration is that of the plugins. Nil: nobody configured any.
+	// AdmissionConfiguration configures the plugins. Nil: their defaults.
 	AdmissionConfiguration apiadmission.ConfigProvider
-	// Remote are taken from requests, besides X-Remote-User and those that go with it.
+	// Remote are headers to remove from requests, besides X-Remote-User and its companions.
 	Remote RemoteHeaders
-	// RouteToEndpoints sends what is for the webhook behind a Service to one of its endpoints, and not to its ClusterIP.
+	// RouteToEndpoints sends the calls of a webhook behind a Service to one of its endpoints instead of the ClusterIP.
 	RouteToEndpoints bool
-	// DefragmentHeap lets the store move what it keeps in memory together, for when the server has come to rest; with forget it
-	// forgets what it keeps for watches that are behind. It calls moved with the bytes that it has moved, and ends when that
-	// returns false. Nil when the store has no such thing.
+	// DefragmentHeap lets the store compact its memory when the server is idle. With forget it drops the history for watches that lag behind. It
+	// calls moved with the number of bytes moved, and stops when moved returns false. Nil: the store cannot do so.
 	DefragmentHeap func(forget bool, moved func(bytes int) bool)
-	// Rest drops what can be made again, for when the server has come to rest, and reports whether there was anything. Nil: there
-	// is no such thing.
+	// Rest drops what can be rebuilt, when the server is idle, and reports whether there was anything. Nil: there is nothing.
 	Rest func() bool
-	// MaxInFlight and MaxMutatingInFlight bound the requests under way, watches and those of administrators apart. Their sum is what
-	// priority and fairness has to share out; without it they bound reads and writes, of which more are answered with 429. Default
-	// 400 and 200, as kube-apiserver's; less than 0: none, and no bound.
+	// MaxInFlight and MaxMutatingInFlight bound the requests in flight, except watches and requests of administrators. Priority and fairness shares
+	// out their sum; without it they bound reads and writes, and further requests get 429. Default 400 and 200, as kube-apiserver's; less than 0:
+	// no bound.
 	MaxInFlight, MaxMutatingInFlight int
-	// Unfair turns priority and fairness off.
+	// Unfair disables priority and fairness.
 	Unfair bool
-	// HistoryAge is how long the store keeps changes: clients may go on with a list as long as that. 0: as long as the store can.
+	// HistoryAge is how long the store keeps changes: a continue token stays valid that long. 0: as long as the store can.
 	HistoryAge time.Duration
-	// Now is the clock by which lists age. Default time.Now.
+	// Now is the clock for the age of lists. Default time.Now.
 	Now func() time.Time
 	// RequestTimeout bounds every request that is not a watch. Default 60 seconds.
 	RequestTimeout time.Duration
-	// WatchStall is how long a watch goes on whose client has taken none of its frames. Default 10 minutes.
+	// WatchStall is how long a watch lives while its client takes none of its frames. Default 10 minutes.
 	WatchStall time.Duration
-	// HTTP is what all answers and all connections have in common.
+	// HTTP are settings of all responses and all connections.
 	HTTP
-	// Flags are those that the server was started with, for /flagz; what is secret has been taken out. Nil: there is no such page.
+	// Flags are the flags of the process, for /flagz, without secrets. Nil: there is no such page.
 	Flags map[string]string
-	// DrainTimeout bounds how long a shutdown waits for requests under way. Default 30 seconds.
+	// DrainTimeout bounds how long a shutdown waits for requests in flight. Default 30 seconds.
 	DrainTimeout time.Duration
 }
 
@@ -131,21 +129,21 @@ type Server struct {
 	commits       *commitTimes
 	client        kubernetes.Interface // the server's own
 	flows         *flows               // nil: without priority and fairness
-	flowFilter    http.Handler         // has requests wait, or refuses them
-	underWay      atomic.Int64         // requests that have not been answered, long-running ones apart
+	flowFilter    http.Handler         // queues or rejects requests
+	underWay      atomic.Int64         // requests in flight, long-running ones excepted
 	started       time.Time
 	trimmer       *trimmer
-	finished      []string // what was done before Serve; not written to from then on
-	// impersonations is in which mode a user was somebody else the last time.
+	finished      []string // finished post-start hooks; not written after Serve has begun
+	// impersonations has the mode of each user's last impersonation.
 	impersonations *lru.Cache
-	remotes        []remoteClaims // what no client may send on
-	stopping       chan struct{}  // closed when the server has been told to stop
-	draining       chan struct{}  // closed when no new requests are wanted
-	ended          chan struct{}  // closed when nothing is written any more; by end
+	remotes        []remoteClaims // headers to remove from requests of clients
+	stopping       chan struct{}  // closed when shutdown begins
+	draining       chan struct{}  // closed when new requests are no longer wanted
+	ended          chan struct{}  // closed by end, when writes are over
 	end            func()
 }
 
-// New returns a server. It fails when the metrics cannot be registered, and when a plugin of admission refuses its configuration.
+// New returns a server. It fails when the metrics cannot be registered, and when an admission plugin rejects its configuration.
 func New(c Config) (*Server, error) {
 	setDefaults(&c)
 	offer := codec.NewOffer(c.Features.Enabled(features.CBORServingAndStorage))
@@ -179,7 +177,7 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	s.trimmer = newTrimmer(func() int { return int(s.underWay.Load()) }, s.handlers.Watches, c.DefragmentHeap, s.rest)
-	// What others read into informers, and count, the store has read and counted; documents are made when they are asked for.
+	// kube-apiserver's hooks fill informers and count objects: the store has done so. OpenAPI documents are built on demand.
 	s.Finish(Hooks...)
 	if c.Definitions != nil {
 		s.Finish(definitionHooks...)
@@ -240,7 +238,7 @@ func setDefaults(c *Config) {
 	}
 }
 
-// localAddress is the address at which the client of a request reaches the server.
+// localAddress returns the address at which the client of a request reaches the server.
 func (s *Server) localAddress(r *http.Request) string {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
@@ -252,19 +250,18 @@ func (s *Server) localAddress(r *http.Request) string {
 	return addr.String()
 }
 
-// Handler returns the whole of the server as a handler, for tests that bring their own listener. They have to Close it.
+// Handler returns the whole server as a handler, for tests with their own listener. They must call Close.
 func (s *Server) Handler() http.Handler { return s.echo }
 
-// Close ends what writes have started (workers of admission plugins). It comes last: after Serve, and after all else that
-// writes through the Pipeline.
+// Close ends the goroutines that writes have started (workers of admission plugins). Call it last: after Serve, and after all other writes through
+// the Pipeline.
 func (s *Server) Close() { s.end() }
 
-// Admit has the Entrance ask the server, as Serve does, which has to follow. It is for who tells clients of the server before.
+// Admit makes the Entrance pass requests to the server, as Serve does, which must follow. It is for callers that announce the server first.
 func (s *Server) Admit() { s.Entrance.admit(s.echo) }
 
-// Serve answers requests until ctx ends. It then drains: nothing new is accepted, watches end cleanly, what is connected to
-// a kubelet or a pod ends, and the other requests under way are finished, for at most DrainTimeout. It closes the listener, which is nil
-// where the Entrance was opened before.
+// Serve answers requests until ctx ends. It then drains: it accepts nothing new, ends watches cleanly, closes streams to kubelets and pods, and
+// finishes the other requests in flight, for at most DrainTimeout. It closes the listener, which is nil if the Entrance is already open.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	trimming, stopTrimming := context.WithCancel(ctx)
 	defer stopTrimming()

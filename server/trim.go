@@ -9,42 +9,40 @@ import (
 	"time"
 )
 
-// quietTime is how long nothing was asked of the server when it gives memory back to the system.
+// quietTime is how long the server must be without requests before memory is returned to the system.
 const quietTime = 2 * time.Second
 
-// historyTime is for how long without a request the store keeps in memory what watches that are open may need, when one of
-// them is slow or its connection breaks.
+// historyTime is how long without a request the store keeps history in memory for open watches, which need it when they are slow or reconnect.
 const historyTime = 5 * time.Minute
 
 const (
-	// trimWorth is how many bytes have to be allocated between two collections of the garbage that the trimmer asks for:
-	// a request now and then is not to cost one each.
+	// trimWorth is how many bytes must be allocated between two garbage collections by the trimmer, so that sparse requests do not cost one each.
 	trimWorth = 8 << 20
-	// defragmentStep is how many bytes are moved before the memory they were in is given back.
+	// defragmentStep is how many bytes are moved before the memory they were in is returned.
 	defragmentStep = 32 << 20
 )
 
-// trimmer gives the memory that a burst of requests took back to the system once it is over. The runtime would do so in
-// its own time, minutes later. It costs nothing while the server is idle: no timer runs then.
+// trimmer returns the memory of a burst of requests to the system once the burst is over. The runtime would do so minutes later. While the server
+// is idle, the trimmer runs no timer.
 type trimmer struct {
 	requests   atomic.Int64
 	wake       chan struct{}
 	kept       bool                                          // the last trim left history in memory
-	underWay   func() int                                    // requests that have not been answered, watches apart
-	watches    func() int                                    // that clients have open
+	underWay   func() int                                    // requests in flight, watches excepted
+	watches    func() int                                    // open watches
 	defragment func(forget bool, moved func(bytes int) bool) // Config.DefragmentHeap, or nil
 	rest       func() bool                                   // Server.rest, or nil
-	allocated  uint64                                        // bytes, until the last trim
+	allocated  uint64                                        // bytes allocated until the last trim
 }
 
-// newTrimmer returns a trimmer that has the start of the process to look back at.
+// newTrimmer returns a trimmer that first trims after the start of the process.
 func newTrimmer(underWay, watches func() int, defragment func(forget bool, moved func(bytes int) bool), rest func() bool) *trimmer {
 	t := &trimmer{wake: make(chan struct{}, 1), underWay: underWay, watches: watches, defragment: defragment, rest: rest}
 	t.wake <- struct{}{}
 	return t
 }
 
-// rest drops what can be made again, and reports whether there was anything.
+// rest drops what can be rebuilt, and reports whether there was anything.
 func (s *Server) rest() bool {
 	document := s.openapi.Rest()
 	return s.Rest != nil && s.Rest() || document
@@ -59,7 +57,7 @@ func (t *trimmer) busy() {
 	}
 }
 
-// run works until ctx ends.
+// run trims until ctx ends.
 func (t *trimmer) run(ctx context.Context) {
 	for {
 		var later <-chan time.Time
@@ -74,7 +72,7 @@ func (t *trimmer) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		// A long list that is under way holds the objects where they are.
+		// A long list in flight keeps objects from being moved.
 		for seen := int64(-1); seen != t.requests.Load() || t.underWay() > 0; {
 			seen = t.requests.Load()
 			select {
@@ -85,14 +83,13 @@ func (t *trimmer) run(ctx context.Context) {
 		}
 		t.trim(t.watches() == 0)
 		select {
-		case <-t.wake: // of a request that was counted above
+		case <-t.wake: // for a request counted above
 		default:
 		}
 	}
 }
 
-// trim gives back what is not needed: garbage, the memory around it, and code that has run; with forget, what the store has in
-// memory for watches that are behind, too.
+// trim returns garbage, the memory around it, and pages of code; with forget, also the store's history for watches that lag behind.
 func (t *trimmer) trim(forget bool) {
 	dropped := t.rest != nil && t.rest()
 	if dropped || allocated() >= t.allocated+trimWorth || (forget && t.kept) {
@@ -100,15 +97,14 @@ func (t *trimmer) trim(forget bool) {
 			t.moveTogether(forget)
 			t.kept = !forget
 		}
-		runtime.GC() // empties the pools, whose contents the next collection finds
+		runtime.GC() // empties the pools, so that the next collection frees their contents
 		debug.FreeOSMemory()
 		t.allocated = allocated()
 	}
 	dropCodePages()
 }
 
-// moveTogether lets the store move what it keeps together, and gives back the places it was in before there are many. It
-// ends when there is a request.
+// moveTogether lets the store compact its memory, and returns the vacated memory step by step. It stops when a request arrives.
 func (t *trimmer) moveTogether(forget bool) {
 	seen, bytes := t.requests.Load(), 0
 	t.defragment(forget, func(moved int) bool {
@@ -120,7 +116,7 @@ func (t *trimmer) moveTogether(forget bool) {
 	})
 }
 
-// allocated is how many bytes the process has allocated since it was started.
+// allocated returns how many bytes the process has allocated since its start.
 func allocated() uint64 {
 	sample := []runtimemetrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	runtimemetrics.Read(sample)

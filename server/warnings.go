@@ -8,8 +8,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// Warning headers are kept within these limits, in runes, so that proxies do not choke on them: when all that is to be
-// said is longer than the first, each warning is cut to the second.
+// These limits on Warning headers, in runes, are for proxies: when the sum of all warnings exceeds the first, each warning is cut to the second.
 const (
 	warningsTotal = 4 * 1024
 	warningCut    = 256
@@ -50,7 +49,7 @@ func (w *warnings) AddWarning(agent, text string) {
 	}
 }
 
-// Forget takes back what was said so far, of an attempt whose outcome is thrown away.
+// Forget drops the warnings so far, when an attempt is discarded.
 func (w *warnings) Forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +63,7 @@ func (w *warnings) write(agent, text string) {
 	}
 	header, err := utilnet.NewWarningHeader(299, agent, text)
 	if err != nil {
-		return // it cannot be said in a header
+		return // the text is invalid in a header
 	}
 	w.written += utf8.RuneCountInString(text)
 	w.header.Add("Warning", header)

@@ -23,23 +23,23 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// zpage is a page by which people look at a component of Kubernetes (KEP-4827, KEP-4828): a text, or an object in one of
-// two versions of config.k8s.io.
+// zpage is a page for people who inspect a component of Kubernetes (KEP-4827, KEP-4828): a text, or an object in one of two versions of
+// config.k8s.io.
 type zpage struct {
 	kind string
-	// media are the encodings, in the order in which they are preferred.
+	// media are the encodings, in order of preference.
 	media     []string
 	text      func() string
 	versioned map[string]func() runtime.Object // by version
 }
 
-// zComponent is what kube-apiserver calls itself there.
+// zComponent is kube-apiserver's name for itself in these pages.
 const zComponent = "apiserver"
 
 const zHead = "\n%s %s\nWarning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for " +
 	"debugging purposes only.\n"
 
-// zMedia are the encodings of the pages, in the order in which they are preferred.
+// zMedia returns the encodings of the pages, in order of preference.
 func zMedia(offer *codec.Offer) []string {
 	media := []string{codec.JSON, codec.YAML, "text/plain"}
 	if offer.CBOR() {
@@ -48,13 +48,13 @@ func zMedia(offer *codec.Offer) []string {
 	return media
 }
 
-// hasStatusz and hasFlagz tell whether there is such a page, which gates can turn off.
+// hasStatusz and hasFlagz tell whether the pages exist; feature gates can disable them.
 func (s *Server) hasStatusz() bool { return s.Features.Enabled(features.ComponentStatusz) }
 func (s *Server) hasFlagz() bool {
 	return s.Flags != nil && s.Features.Enabled(features.ComponentFlagz)
 }
 
-// serve answers with the page. Who accepts nothing, or everything, gets the text; an object has to be asked for by its kind.
+// serve writes the page. An absent or unspecific Accept header gets the text; an object must be requested by its kind.
 func (z zpage) serve(c echo.Context) error {
 	r := c.Request()
 	if strings.TrimSpace(r.Header.Get("Accept")) == "" {
@@ -97,7 +97,7 @@ func zType(kind, v string) metav1.TypeMeta {
 	return metav1.TypeMeta{Kind: kind, APIVersion: flagzv1beta1.GroupName + "/" + v}
 }
 
-// flagz shows the flags that the server was started with.
+// flagz returns the page with the server's flags.
 func flagz(flags map[string]string, media []string) zpage {
 	text := func() string {
 		var b strings.Builder
@@ -118,7 +118,7 @@ func flagz(flags map[string]string, media []string) zpage {
 	}}
 }
 
-// statusz shows since when the server runs, which version it is, and where there is more to see.
+// statusz returns the page with the start time, the version and the paths of further pages.
 func statusz(started time.Time, paths, media []string) zpage {
 	now := func() statuszv1beta1.Statusz {
 		info := upstream.Version()
