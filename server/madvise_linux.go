@@ -8,12 +8,11 @@ import (
 	"syscall"
 )
 
-// dropCodePages lets go of the pages of the program's file. Most of the code and the constants of the packages that describe
-// the built-in types is needed at start and never again. Pages that are needed come back from the system's cache of the
-// file; the system may use the rest for something else.
+// dropCodePages drops the pages of the program's file. Most of the code and constants of the packages that describe the built-in types are needed
+// at start and never again. A page that is needed again comes from the page cache; the system may reuse the rest.
 //
-// It holds because nothing writes to these pages: a mapping that has pages of its own (a breakpoint, relocations) is left
-// alone, since those would be lost.
+// This is safe because these pages are unmodified: a mapping with private pages (a breakpoint, relocations) is left alone, since those pages would
+// be lost.
 func dropCodePages() {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -25,7 +24,7 @@ func dropCodePages() {
 	}
 	for m := range mappings(smaps) {
 		if m.path == program && m.perms[1] != 'w' && m.anonymous == "0 kB" {
-			// A failure leaves things as they are.
+			// After a failure everything stays as it was.
 			_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, m.from, m.to-m.from, syscall.MADV_DONTNEED)
 		}
 	}
@@ -36,10 +35,10 @@ type mapping struct {
 	from, to  uintptr
 	perms     string // "r-xp"
 	path      string
-	anonymous string // how much of it is not as in the file: "0 kB"
+	anonymous string // how much of it differs from the file: "0 kB"
 }
 
-// mappings reads entries of /proc/self/smaps: a line that describes the mapping, then lines of "Name: value".
+// mappings parses entries of /proc/self/smaps: a line that describes the mapping, then lines of "Name: value".
 func mappings(smaps []byte) func(yield func(mapping) bool) {
 	return func(yield func(mapping) bool) {
 		var m mapping

@@ -2,5 +2,5 @@
 
 package server
 
-// dropCodePages is for Linux alone.
+// dropCodePages does something on Linux only.
 func dropCodePages() {}

@@ -20,7 +20,7 @@ import (
 	"github.com/rowlock/rowlock/server/handlers"
 )
 
-// metrics is what the server counts, under kube-apiserver's names where it has the same.
+// metrics are the server's metrics, under kube-apiserver's names where it has the same ones.
 type metrics struct {
 	requests, selfMade    *prometheus.CounterVec
 	durations, own, sizes *prometheus.HistogramVec
@@ -31,7 +31,7 @@ type metrics struct {
 	fallbacks             *prometheus.CounterVec
 }
 
-// sliBuckets are kube-apiserver's, in seconds, which alerts on its objectives name.
+// sliBuckets are kube-apiserver's buckets, in seconds; alerts on its service level objectives refer to them.
 var sliBuckets = []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}
 
 func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, error) {
@@ -46,7 +46,7 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_duration_seconds",
 			Help:    "Time to answer; for watches, until their end.",
 			Buckets: append([]float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025}, sliBuckets...),
-			// For scrapers that ask in protobuf, as fine as kube-apiserver's (KEP-5808).
+			// For scrapers that accept protobuf, with kube-apiserver's resolution (KEP-5808).
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160}, requestLabels),
 		own: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_sli_duration_seconds",
 			Help:    "Time to answer without that of webhooks and queues; watches and dry runs are left out.",
@@ -84,7 +84,7 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 	return m, nil
 }
 
-// registerParts registers what parts of the server count themselves.
+// registerParts registers the metrics that parts of the server collect themselves.
 func registerParts(c Config) error {
 	if definitions, counts := c.Definitions.(prometheus.Collector); counts {
 		if err := c.Metrics.Register(definitions); err != nil {
@@ -99,7 +99,7 @@ func registerParts(c Config) error {
 
 func (m *metrics) managedFieldsFallback(reason string) { m.fallbacks.WithLabelValues(reason).Inc() }
 
-// withMetrics counts requests by what they were about.
+// withMetrics counts requests by their resource and verb.
 func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		info, began := requestInfo(c), time.Now()
@@ -116,7 +116,7 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 		}()
 		err := next(c)
 		if err != nil {
-			s.writeError(err, c) // now, so that its code is known; the router finds the answer begun
+			s.writeError(err, c) // here, so that the status code is known; the router's error handler then finds the response committed
 		}
 		code := c.Response().Status
 		if !requestctx.Allowed(c.Request().Context()) {
@@ -143,19 +143,19 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// underWay is what counts a request while it lasts.
+// underWay returns the gauge for a request in flight.
 func (m *metrics) underWay(values []string, info *genericapirequest.RequestInfo) prometheus.Gauge {
 	if !longRunning(info) {
 		return m.inflight.of(info.Verb)
 	}
 	values = withoutDryRun(values)
 	if info.IsResourceRequest {
-		values[5] = scopeOf(info) // kube-apiserver's, who goes by the path for what is over
+		values[5] = scopeOf(info) // as kube-apiserver, which uses pathScope only for finished requests
 	}
 	return m.streams.WithLabelValues(values...)
 }
 
-// dropped counts a request for which there was no room. What else is refused before it is looked at, kube-apiserver counts by why alone
+// dropped counts a request that is rejected for lack of seats. kube-apiserver counts other early rejections only by their reason
 // (authentication_attempts, authorization_attempts_total).
 func (m *metrics) dropped(values []string, code int) {
 	if code == http.StatusTooManyRequests {
@@ -164,14 +164,14 @@ func (m *metrics) dropped(values []string, code int) {
 	}
 }
 
-// answered counts an answer, with how long it took.
+// answered counts a response, with its duration.
 func (m *metrics) answered(values []string, code int, took time.Duration) {
 	m.requests.WithLabelValues(append(values, strconv.Itoa(code))...).Inc()
 	m.durations.WithLabelValues(values...).Observe(took.Seconds())
 }
 
-// answeredByItself notes how much of the time of an answer is the server's own, and how large the answer is. It is not called for watches
-// that go on without their handlers, and does nothing for others: they take as long as they are meant to.
+// answeredByItself records how much of a response's time is the server's own, and the size of the response. Watches are excluded: they last as long
+// as requested.
 func (m *metrics) answeredByItself(ctx context.Context, values []string, took time.Duration, size int64) {
 	elsewhere, ok := genericapirequest.LatencyTrackersFrom(ctx)
 	if !ok || values[1] != "" {
@@ -185,14 +185,14 @@ func (m *metrics) answeredByItself(ctx context.Context, values []string, took ti
 	}
 }
 
-// sentByItself counts a request that this server has sent itself.
+// sentByItself counts an internal request.
 func (m *metrics) sentByItself(ctx context.Context, values []string) {
 	if by, known := genericapirequest.UserFrom(ctx); known && by.GetName() == user.APIServerUser {
 		m.selfMade.WithLabelValues(values[0], values[2], values[4], values[5]).Inc()
 	}
 }
 
-// deprecated notes that a version was asked for that is on its way out.
+// deprecated notes a request for a deprecated version.
 func (m *metrics) deprecated(served *resources.Served, values []string) {
 	if served == nil {
 		return
@@ -202,7 +202,7 @@ func (m *metrics) deprecated(served *resources.Served, values []string) {
 	}
 }
 
-// byKind is a gauge of requests that read and of those that do not.
+// byKind is a gauge of requests by kind, reading or mutating.
 type byKind struct {
 	*prometheus.GaugeVec
 	reads, writes prometheus.Gauge

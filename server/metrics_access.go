@@ -8,8 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// accessMetrics are what kube-apiserver counts of who was known and of what was allowed (pkg/endpoints/filters of k8s.io/apiserver), as
-// counters and histograms that are looked up once and not for each request.
+// accessMetrics are kube-apiserver's metrics of authentication and authorization (pkg/endpoints/filters of k8s.io/apiserver). The counters and
+// histograms are looked up once and not for each request.
 type accessMetrics struct {
 	users                                 map[string]prometheus.Counter
 	known, unknown, invalid               outcome
@@ -17,7 +17,7 @@ type accessMetrics struct {
 	filters                               filterTimes
 }
 
-// filterTimes are how long the steps take that a request passes before it is answered. kube-apiserver's names of them are its labels.
+// filterTimes are the durations of the filters before the handler. The labels are kube-apiserver's names of its filters.
 type filterTimes struct {
 	authentication, audit, impersonation, flow, authorization prometheus.Observer
 }
@@ -30,8 +30,8 @@ func newFilterTimes(r *prometheus.Registry, impersonation string) (filterTimes, 
 	return filterTimes{of("authentication"), of("audit"), of(impersonation), of("priorityandfairness"), of("authorization")}, r.Register(vec)
 }
 
-// outcome is how an attempt can end: how often it did, and how long that took, by itself and as a step of requests. The latter is nil for
-// those that end a request, which kube-apiserver counts as no step of it.
+// outcome has the metrics of one result: the number of attempts, their duration, and their duration as a filter of requests. filter is nil for
+// results that end a request, which kube-apiserver does not count as a filter's.
 type outcome struct {
 	attempts        prometheus.Counter
 	seconds, filter prometheus.Observer
@@ -84,7 +84,7 @@ func newAccessMetrics(r *prometheus.Registry, impersonation string) (*accessMetr
 	return m, nil
 }
 
-// namedUsers are those who are counted by their names; all others are counted together, as no name of a user belongs into metrics.
+// namedUsers are counted by their names. All other users are counted together, to keep names out of the metrics.
 var namedUsers = []string{"admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"}
 
 const (
@@ -92,7 +92,7 @@ const (
 	otherUsers = "other"
 )
 
-// authenticated counts a request of a user who is known, be it as system:anonymous.
+// authenticated counts an authenticated request, system:anonymous included.
 func (m *accessMetrics) authenticated(username string, d time.Duration) {
 	counter, named := m.users[username]
 	switch {

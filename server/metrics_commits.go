@@ -12,11 +12,11 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// commitTimes are how long the store takes for writes, under the names by which kube-apiserver counts what it asks of etcd.
+// commitTimes are the metrics of the store's writes, under kube-apiserver's names for requests to etcd.
 type commitTimes struct {
 	took           *prometheus.HistogramVec
 	asked, failing *prometheus.CounterVec
-	// known are the series that were needed already, by commitKey: to find one by its labels takes longer than to count.
+	// known caches series by commitKey: a lookup by labels takes longer than the increment.
 	known sync.Map
 }
 
@@ -51,7 +51,7 @@ func newCommitTimes(r *prometheus.Registry) (*commitTimes, error) {
 	return t, nil
 }
 
-// committed is told of a commit; see resources.Pipeline.CountCommits.
+// committed counts a commit; see resources.Pipeline.CountCommits.
 func (t *commitTimes) committed(writes []resources.Write, err error, took time.Duration) {
 	failed := failed(err)
 	for i := range writes {
@@ -67,8 +67,8 @@ func (t *commitTimes) committed(writes []resources.Write, err error, took time.D
 	}
 }
 
-// failed tells whether an error is one for which kube-apiserver counts an error of etcd: any but that an object is not as the write has it,
-// which a transaction of etcd answers without an error.
+// failed tells whether kube-apiserver counts the error as one of etcd. It does not count failed preconditions, to which a transaction of etcd
+// answers without an error.
 func failed(err error) bool {
 	var conflict *resources.ConflictError
 	var expected *resources.ExpectationError
@@ -86,7 +86,7 @@ func (t *commitTimes) of(key commitKey) *commitSeries {
 	return series
 }
 
-// forget removes what was counted of a type.
+// forget removes the series of a type.
 func (t *commitTimes) forget(of schema.GroupResource) {
 	for op := range operations {
 		t.known.Delete(commitKey{op, of.String()})

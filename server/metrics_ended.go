@@ -10,18 +10,18 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// forgottenIn is how long after a version has ended its metrics go: when most requests are over that were about it.
+// forgottenIn is how long after the end of a version its series are removed: most requests for it have finished by then.
 const forgottenIn = 2 * time.Second
 
-// endedVersions are versions that are not served any more, until their metrics are gone: with definitions that come and go, each under
-// another name, there would be ever more of them. Versions that are served again meanwhile keep theirs.
+// endedVersions are versions that are no longer served and still have series. Without their removal, definitions that come and go under ever new
+// names would add series without end. Versions that are served again meanwhile keep theirs.
 type endedVersions struct {
 	mu      sync.Mutex
 	all     []schema.GroupVersionResource
-	waiting bool // for the time to forget them
+	waiting bool // the timer for forget runs
 }
 
-// forgetLater is for Registry.WhenEnded.
+// forgetLater is the callback of Registry.WhenEnded.
 func (s *Server) forgetLater(ended []*resources.Served) {
 	e := &s.endedVersions
 	e.mu.Lock()
@@ -35,7 +35,8 @@ func (s *Server) forgetLater(ended []*resources.Served) {
 	}
 }
 
-// forgetEnded is for a request that was counted, which may have been about a version that was forgotten meanwhile. Nil: about none.
+// forgetEnded schedules another removal if the version of a counted request has ended, because its series may have been removed before the count.
+// Nil: the request had no version.
 func (s *Server) forgetEnded(served *resources.Served) {
 	if served == nil {
 		return
@@ -67,7 +68,7 @@ func (s *Server) forget() {
 	}
 }
 
-// forget removes what was counted under these labels.
+// forget removes the series with these labels.
 func (m *metrics) forget(labels prometheus.Labels) {
 	m.requests.DeletePartialMatch(labels)
 	m.streams.DeletePartialMatch(labels)

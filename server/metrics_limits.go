@@ -10,21 +10,21 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// MetricLimits say what of the metrics is not to be seen (--disabled-metrics, --allow-metric-labels of kube-apiserver).
+// MetricLimits hides metrics and values of labels (--disabled-metrics, --allow-metric-labels of kube-apiserver).
 type MetricLimits struct {
-	// Disabled are the names of metrics that are not shown.
+	// Disabled are the names of hidden metrics.
 	Disabled []string
-	// Labels are the values that are told apart, with commas between them, by the metric and the label with a comma between them.
+	// Labels are the allowed values, separated by commas, by metric and label, which are separated by a comma.
 	Labels map[string]string
 }
 
-// unexpected is upstream's value for all that are not to be told apart, and unexpectedTotal counts how often it took the place of one.
+// unexpected is upstream's replacement for other values of a label, and unexpectedTotal counts the replacements.
 const (
 	unexpected      = "unexpected"
 	unexpectedTotal = "cardinality_enforcement_unexpected_categorizations_total"
 )
 
-// limited is what is left of metrics. What upstream's packages count is limited by them already, where they were asked to in time.
+// limited applies the limits to metrics. Upstream's packages apply them to their own metrics, if configured in time.
 func (l MetricLimits) limited(all prometheus.Gatherer) prometheus.Gatherer {
 	if len(l.Disabled) == 0 && len(l.Labels) == 0 {
 		return all
@@ -38,7 +38,7 @@ func (l MetricLimits) limited(all prometheus.Gatherer) prometheus.Gatherer {
 		allowed[metric][label] = strings.Split(values, ",")
 	}
 	var mu sync.Mutex
-	most := 0.0 // what was replaced: series that go, as those of a definition do, take nothing from a counter
+	most := 0.0 // the most replacements so far: a counter must not decrease when series go, as those of a definition do
 	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		families, err := all.Gather()
 		families = slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return slices.Contains(l.Disabled, f.GetName()) })
@@ -61,11 +61,11 @@ func (l MetricLimits) limited(all prometheus.Gatherer) prometheus.Gatherer {
 	})
 }
 
-// constrain joins the series of a metric that are not to be told apart, and returns how often one of their values was counted.
+// constrain replaces values of labels, joins the series that become equal, and returns how often one of the replaced values was counted.
 func constrain(f *dto.MetricFamily, allowed map[string][]string) (replaced float64) {
 	left, byLabels := f.Metric[:0], map[string]*dto.Metric{}
 	for _, m := range f.Metric {
-		m.Label = slices.Clone(m.Label) // which the metric itself has
+		m.Label = slices.Clone(m.Label) // a copy, because the metric owns the slice
 		var key strings.Builder
 		for i, l := range m.Label {
 			if values, ok := allowed[l.GetName()]; ok && !slices.Contains(values, l.GetValue()) && l.GetValue() != unexpected {
@@ -85,7 +85,7 @@ func constrain(f *dto.MetricFamily, allowed map[string][]string) (replaced float
 	return replaced
 }
 
-// times is how often something was counted.
+// times is how often a series was incremented.
 func times(m *dto.Metric) float64 {
 	if m.Histogram != nil {
 		return float64(m.Histogram.GetSampleCount())
@@ -93,8 +93,8 @@ func times(m *dto.Metric) float64 {
 	return m.GetCounter().GetValue() + float64(m.GetSummary().GetSampleCount())
 }
 
-// join adds a series to another one. Of histograms the buckets are left that all have, of which those of native histograms are none: a joined
-// series has those of kube-apiserver alone.
+// join adds a series to another one. It keeps the buckets that all histograms have. Native buckets are not among them: a joined series has only
+// kube-apiserver's classic buckets.
 func join(to, m *dto.Metric) {
 	switch {
 	case to.Counter != nil:

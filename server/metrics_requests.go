@@ -12,14 +12,14 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// requestLabels are kube-apiserver's of a request, by which the dashboards and alerts of clusters go.
+// requestLabels are kube-apiserver's labels of a request, which dashboards and alerts use.
 var requestLabels = []string{"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"}
 
-// component is who answers, in the last of the labels.
+// component is the value of the last label.
 const component = "apiserver"
 
-// requestValues are those of requestLabels for a request, with room for one more, and whether kube-apiserver counts such a request, if it is
-// answered: one about what is served, or for a path in fixedValues. What is served is nil where that is not known by now.
+// requestValues returns the values of requestLabels for a request, with room for one more, and whether kube-apiserver counts such a request once it
+// is answered: one for a served resource, or for a path in fixedValues. served is nil if the version is not served.
 func (s *Server) requestValues(r *http.Request, info *genericapirequest.RequestInfo) (values []string, served *resources.Served, counts bool) {
 	values = make([]string, len(requestLabels), len(requestLabels)+1)
 	values[1] = dryRunOf(r)
@@ -42,8 +42,8 @@ func (s *Server) requestValues(r *http.Request, info *genericapirequest.RequestI
 	return values, served, counts || info.Subresource == ""
 }
 
-// fixedValues sets what kube-apiserver has of a path that is about no resource, if it counts requests for that: no others, so that an
-// anonymous client cannot make the server keep a series for each path it invents.
+// fixedValues sets kube-apiserver's values for a path that is no resource's, if it counts such requests. It counts no others, so that an anonymous
+// client cannot create a series for each path it invents.
 func fixedValues(values []string, path string) bool {
 	switch path {
 	case "healthz", "livez", "readyz":
@@ -63,8 +63,8 @@ func fixedValues(values []string, path string) bool {
 	return true
 }
 
-// answeredValues adds what of the values only the answer tells, and says whether it is one that kube-apiserver counts: not what was refused
-// before it was looked at, by whom or how it was asked for, and of the lists of groups only those that have the resources in them.
+// answeredValues adds the values that depend on the response, and tells whether kube-apiserver counts it: it does not count requests rejected early
+// because of their method or media type, and of discovery only the aggregated responses.
 func answeredValues(values []string, served *resources.Served, answer *echo.Response) bool {
 	if served != nil {
 		plain := !served.Untyped && values[0] == http.MethodPatch && answer.Status == http.StatusUnsupportedMediaType
@@ -74,7 +74,7 @@ func answeredValues(values []string, served *resources.Served, answer *echo.Resp
 	switch {
 	case values[5] == "api" || values[5] == "apis":
 		return answer.Status == http.StatusNotModified || strings.Contains(media, ";g=apidiscovery.k8s.io;")
-	case values[4] != "": // a page, as an object
+	case values[4] != "": // a flagz or statusz page, as an object
 		if _, of, found := strings.Cut(media, ";g="); found {
 			of, _, _ = strings.Cut(of, ";as=")
 			values[2], values[3], _ = strings.Cut(of, ";v=")
@@ -83,14 +83,14 @@ func answeredValues(values []string, served *resources.Served, answer *echo.Resp
 	return true
 }
 
-// withoutDryRun are the values for what is counted by requestLabels without the second.
+// withoutDryRun returns the values for metrics without the second of requestLabels.
 func withoutDryRun(values []string) []string {
 	return slices.Concat(values[:1], values[2:len(requestLabels)])
 }
 
 func labelsWithoutDryRun() []string { return withoutDryRun(requestLabels) }
 
-// scopeOf is how much a request is about.
+// scopeOf is the scope of a request: one object, a namespace or the cluster.
 func scopeOf(info *genericapirequest.RequestInfo) string {
 	switch {
 	case info.Name != "" || info.Verb == "create":
@@ -101,7 +101,7 @@ func scopeOf(info *genericapirequest.RequestInfo) string {
 	return "cluster"
 }
 
-// pathScope is scopeOf, by the path alone for types that are built in: there a list of what has one name is a list.
+// pathScope is scopeOf, except that for built-in types only the path counts: a list restricted to one name is still a list.
 func pathScope(info *genericapirequest.RequestInfo, served *resources.Served) string {
 	if scope := scopeOf(info); scope != "resource" || served.Untyped || info.Verb == "create" || len(info.Parts) > 1 {
 		return scope
@@ -112,7 +112,7 @@ func pathScope(info *genericapirequest.RequestInfo, served *resources.Served) st
 	return "cluster"
 }
 
-// metricVerb is the verb by which kube-apiserver counts a request: its method, but for reads and some patches.
+// metricVerb is the verb label of a request: its method, except for reads, applies and streams.
 func metricVerb(r *http.Request, info *genericapirequest.RequestInfo, scope string) string {
 	switch info.Subresource {
 	case "log", "exec", "portforward", "attach", "proxy":
@@ -140,7 +140,7 @@ func metricVerb(r *http.Request, info *genericapirequest.RequestInfo, scope stri
 	return "other"
 }
 
-// dryRunOf is what is asked of a dry run.
+// dryRunOf is the value of the dry_run label.
 func dryRunOf(r *http.Request) string {
 	if !strings.Contains(r.URL.RawQuery, "dryRun") {
 		return ""

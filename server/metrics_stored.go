@@ -2,8 +2,7 @@ package server
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// storedObjects are the gauges of how much there is of each type, under kube-apiserver's names. They are read when somebody asks,
-// from memory.
+// storedObjects are the gauges of the number and size of objects by type, under kube-apiserver's names. Each scrape reads them from memory.
 type storedObjects struct{ *Server }
 
 var (
@@ -24,7 +23,7 @@ func (s storedObjects) Collect(to chan<- prometheus.Metric) {
 	for _, g := range s.Registry.Catalog().Groups() {
 		for t := range g.Types {
 			if t.GroupResource.Group != g.Name {
-				continue // the objects are those of another group, as Events are
+				continue // the objects belong to another group, as those of Events do
 			}
 			amount := s.Store.Amount(t.ResourceName())
 			of := []string{g.Name, t.GroupResource.Resource}

@@ -10,7 +10,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version" // kubernetes_build_info
 )
 
-// upstreamFamilies is how the metrics are called that upstream's packages count in their own registry, and that are true here.
+// upstreamFamilies are the names, or prefixes, of the metrics in upstream's own registry that are correct in this server.
 var upstreamFamilies = []string{
 	"apiserver_admission_", "apiserver_audit_", "apiserver_validating_admission_policy_", "apiserver_mutating_admission_policy_", "apiserver_webhooks_x509_",
 	"pod_security_", "workqueue_", "kubernetes_build_info", "version_info", unexpectedTotal, "disabled_metrics_total", "hidden_metrics_total",
@@ -21,10 +21,10 @@ var upstreamFamilies = []string{
 	"apiserver_storage_transformation_", "apiserver_storage_envelope_transformation_", "apiserver_storage_data_key_generation_",
 	"apiserver_envelope_encryption_", "apiserver_encryption_config_controller_",
 	"aggregator_discovery_aggregation_", "kube_apiserver_pod_logs_", "apiserver_certificates_registry_", "apiserver_stream_", "apiserver_websocket_streaming_",
-	"kube_apiserver_clusterip_allocator_allocation_", "kube_apiserver_nodeport_allocator_allocation_", // their gauges are builtin.ServiceMetrics
+	"kube_apiserver_clusterip_allocator_allocation_", "kube_apiserver_nodeport_allocator_allocation_", // gauges: builtin.ServiceMetrics
 }
 
-// withUpstreams is what a registry has, and what upstream's packages have counted.
+// withUpstreams adds the metrics of upstream's packages to a registry.
 func withUpstreams(own prometheus.Gatherer) prometheus.Gatherer {
 	return prometheus.Gatherers{own, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		all, err := legacyregistry.DefaultGatherer.Gather()
