@@ -17,14 +17,14 @@ import (
 	"github.com/rowlock/rowlock/server/codec"
 )
 
-// auditSent records the object that was sent.
+// auditSent records the request object.
 func (q *request) auditSent(obj runtime.Object) {
 	if q.audit != nil {
 		q.audit.Sent(q.ctx, obj, q.kind.GroupVersion(), q.gvr(), q.info.Subresource, q.served.Serializer)
 	}
 }
 
-// json is the patch as JSON, as it is recorded.
+// json returns the patch as JSON, for the audit.
 func (p *patcher) json(ctx context.Context) (text []byte, err error) {
 	switch p.typ {
 	case types.ApplyCBORPatchType:
@@ -46,7 +46,7 @@ func (p *patcher) json(ctx context.Context) (text []byte, err error) {
 	return p.body, nil
 }
 
-// auditAnswer records an answer: as JSON, whatever it is sent as.
+// auditAnswer records a response as JSON, whatever its format.
 func (q *request) auditAnswer(f codec.Format, encode func(codec.Format) ([]byte, error)) {
 	if !q.audit.RecordsAnswers() {
 		return
@@ -57,7 +57,7 @@ func (q *request) auditAnswer(f codec.Format, encode func(codec.Format) ([]byte,
 	}
 }
 
-// auditUnsafeDelete notes that an object is to be deleted though it cannot be read.
+// auditUnsafeDelete notes that an unreadable object is to be deleted.
 func (q *request) auditUnsafeDelete(opts *metav1.DeleteOptions) {
 	if q.audit != nil && ptr.Deref(opts.IgnoreStoreReadErrorWithClusterBreakingPotential, false) {
 		audit.AddAuditAnnotation(q.ctx, "apiserver.k8s.io/unsafe-delete-ignore-read-error", "")
@@ -76,7 +76,7 @@ func (q *request) auditList(s *resources.Served, f codec.Format, objects []*reso
 	})
 }
 
-// auditValue records an answer that is not a stored object; its kind is set.
+// auditValue records a response that is not a stored object; its kind must be set.
 func (q *request) auditValue(versioned runtime.Object) {
 	if st, ok := versioned.(*metav1.Status); ok {
 		q.audit.AnsweredStatus(st)
@@ -85,7 +85,7 @@ func (q *request) auditValue(versioned runtime.Object) {
 	q.auditAnswer(codec.Format{}, func(f codec.Format) ([]byte, error) { return codec.Value(versioned, f) })
 }
 
-// auditDeprecated has it noted, when the request is over, that the version is deprecated, and with which release it goes.
+// auditDeprecated schedules the annotation, at the end of the request, that the version is deprecated, and in which release it will be removed.
 func (q *request) auditDeprecated() {
 	if q.audit != nil && (q.found.Untyped || q.routed()) && warningOf(q.found) != "" {
 		q.audit.Last(q.noteDeprecated)

@@ -26,14 +26,14 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// sentBody is a body that was read: a request may be answered in a second attempt, by other types.
+// sentBody keeps the body of a request, which may be answered in a second attempt, with other types.
 type sentBody struct {
 	read bool
 	data []byte
 	err  error
 }
 
-// readBody reads the body, if that was not done before.
+// readBody reads the body, unless an earlier attempt has.
 func (q *request) readBody() ([]byte, error) {
 	if !q.sent.read {
 		q.sent.data, q.sent.err = q.receive()
@@ -50,28 +50,27 @@ func (q *request) receive() ([]byte, error) {
 	return InTime(q.ctx, q.w, q.r, func() ([]byte, error) { return readLimited(q.r) })
 }
 
-// InTime reads the body of a request in the time that its context has: one that never comes would hold its place among the requests under way
-// for ever.
+// InTime reads the body of a request within the deadline of its context. Otherwise a body that never comes would occupy a seat forever.
 //
-// Over HTTP/1.1 the limit is taken back when the body has been read: from then on net/http reads on to notice that the client goes away, would take a
-// limit that is reached for that, and cancel all later requests of the connection.
+// Over HTTP/1.1 the read deadline is reset after the body: net/http then goes on reading to detect a disconnect, would take a passed deadline for
+// one, and would cancel all later requests of the connection.
 func InTime(ctx context.Context, w http.ResponseWriter, r *http.Request, read func() ([]byte, error)) ([]byte, error) {
 	deadline, limited := ctx.Deadline()
 	if !limited || r.ContentLength == 0 {
 		return read()
 	}
 	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(deadline) // what has no deadlines is no connection
+	_ = c.SetReadDeadline(deadline) // a writer without deadlines is no connection
 	data, err := read()
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, context.DeadlineExceeded
 	case err != nil:
-		return nil, err // there may be more of the body, which is read in this time, too
+		return nil, err // there may be more of the body, which is read within this deadline, too
 	}
 	_ = c.SetReadDeadline(time.Time{})
 	if r.ProtoMajor == 1 && !time.Now().Before(deadline) {
-		w.Header().Set("Connection", "close") // it may have been reached in between
+		w.Header().Set("Connection", "close") // the deadline may have passed before the reset
 	}
 	return data, nil
 }
@@ -80,7 +79,8 @@ func readLimited(r *http.Request) ([]byte, error) {
 	size := r.ContentLength
 	if size > upstream.BodyBytes {
 		if r.ProtoMajor == 1 && r.Header.Get("Expect") == "" {
-			// Many clients send all there is before they read an answer, and find none when the connection ends meanwhile. kube-apiserver reads as much.
+			// Many clients send the whole body before they read the response, and get none if the connection is closed meanwhile. kube-apiserver
+			// reads as much.
 			_, _ = io.CopyN(io.Discard, r.Body, upstream.BodyBytes)
 		}
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", upstream.BodyBytes))
@@ -102,8 +102,8 @@ func readLimited(r *http.Request) ([]byte, error) {
 	return data, nil
 }
 
-// decode reads the body of a create or an update into the hub form of the request's kind, of which into is an empty
-// object. Unknown and duplicate fields are errors, warnings or nothing, as fieldValidation says ("Field validation").
+// decode decodes the body of a create or update into the hub version of the request's kind, of which into is an empty object. fieldValidation
+// decides whether unknown and duplicate fields are errors, warnings or ignored ("Field validation").
 func (q *request) decode(body []byte, into runtime.Object, fieldValidation string) (runtime.Object, error) {
 	media, err := q.offer.BodyMedia(q.r)
 	if err != nil {
@@ -150,12 +150,12 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 	return obj, nil
 }
 
-// cleanDecoder reads objects without a Go type to which there is nothing to object.
+// cleanDecoder decodes untyped objects that are free of errors and unknown fields.
 type cleanDecoder interface {
 	DecodeClean(data []byte, kind schema.GroupVersionKind) (runtime.Object, bool)
 }
 
-// mediaTypes are those of a body that the type can read.
+// mediaTypes are the media types that the type can decode.
 func (q *request) mediaTypes() (types []string) {
 	for _, info := range q.served.Serializer.SupportedMediaTypes() {
 		if info.MediaType != codec.CBOR || q.offer.CBOR() {
@@ -165,14 +165,14 @@ func (q *request) mediaTypes() (types []string) {
 	return types
 }
 
-// decodeJSON decodes a body of the expected kind without finding its kind out first, which costs a serializer as much as
-// all the rest. ok is false when there is anything to say against the body: the serializer then says it. mustSay: the
-// body has to say its kind itself, as what comes of a patch has.
+// decodeJSON decodes a body of the expected kind without determining its kind first, which costs a serializer as much as everything else. ok is
+// false when anything is wrong with the body: the serializer then reports it. mustSay requires the body to name its kind, as the result of a patch
+// must.
 func (q *request) decodeJSON(body []byte, fieldValidation string, mustSay bool) (obj runtime.Object, ok bool) {
 	if q.untyped() {
 		clean, ok := q.served.Scheme.(cleanDecoder)
 		if !ok {
-			return nil, false // what nobody knows has to be found
+			return nil, false // only the serializer knows the kind
 		}
 		return clean.DecodeClean(body, q.kind)
 	}
@@ -193,7 +193,7 @@ func (q *request) decodeJSON(body []byte, fieldValidation string, mustSay bool) 
 	}
 	sent := versioned.GetObjectKind().GroupVersionKind()
 	if typ, is := versioned.GetObjectKind().(*metav1.TypeMeta); is && typ.APIVersion != "" && sent.Version == "" {
-		return nil, false // it is none: the serializer says so
+		return nil, false // the version is invalid: the serializer reports it
 	}
 	expected := sent == q.kind || !mustSay && (sent.Kind == "" || sent.Kind == q.kind.Kind) &&
 		(sent.GroupVersion().Empty() || sent.GroupVersion() == q.kind.GroupVersion())
@@ -205,16 +205,16 @@ func (q *request) decodeJSON(body []byte, fieldValidation string, mustSay bool) 
 	return obj, err == nil
 }
 
-// showsBuiltin tells whether the path shows custom resources as objects of a Go type: as a Scale.
+// showsBuiltin tells whether the path represents custom resources as objects of a Go type, such as Scale.
 func (q *request) showsBuiltin() bool {
 	return q.served.Untyped && q.kind.Group != q.served.GroupVersionKind.Group
 }
 
-// decodeError says what was wrong with a body.
+// decodeError returns the error for a body that cannot be decoded.
 func (q *request) decodeError(cause error, into runtime.Object, kind *schema.GroupVersionKind, body []byte) error {
 	var typer runtime.ObjectTyper = q.served.Scheme
 	if q.showsBuiltin() {
-		// Whatever is wrong with it, kube-apiserver says that it knows no Scale: it asks those who know no Go type.
+		// kube-apiserver reports any error as an unknown Scale, because it looks the kind up in a scheme without Go types.
 		var err error
 		if into, err = q.served.Scheme.New(q.kind); err != nil {
 			return err
@@ -231,7 +231,7 @@ func (q *request) decodeError(cause error, into runtime.Object, kind *schema.Gro
 	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", kinds[0].Kind, cause, summary(body)))
 }
 
-// summary shows the beginning of a body: as it is when it may be JSON, else in hexadecimal.
+// summary quotes the beginning of a body: as text if it may be JSON, otherwise in hexadecimal.
 func summary(body []byte) string {
 	const most = 30
 	switch {
@@ -264,7 +264,7 @@ func warnStrict(ctx context.Context, errs []error) {
 	}
 }
 
-// validationOf is the level of field validation that is asked for; Warn is the default.
+// validationOf is the requested level of field validation; Warn is the default.
 func validationOf(fieldValidation string) string {
 	if fieldValidation == "" {
 		return metav1.FieldValidationWarn

@@ -14,34 +14,33 @@ import (
 	"github.com/rowlock/rowlock/server/cork"
 )
 
-// "Response compression" of the API concepts page: what is larger than compressFrom bytes is compressed for clients that
-// take gzip, at the level that kube-apiserver uses, the fastest. So is a watch that begins with a list (KEP-3157), whatever
-// its size; other watches are not.
+// compressFrom is the size in bytes above which a response is compressed ("Response compression" of the API concepts page) for clients that accept
+// gzip, at kube-apiserver's level, the fastest. A watch that begins with a list (KEP-3157) is compressed whatever its size; other watches are not.
 const compressFrom = 128 << 10
 
 var gzips = sync.Pool{New: func() any {
 	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {
-		panic(err) // the level is a valid one
+		panic(err) // cannot happen: the level is valid
 	}
 	return w
 }}
 
-// sayGzip sets the headers of an answer that is compressed.
+// sayGzip sets the headers of a compressed response.
 func sayGzip(h http.Header) {
 	h.Set("Content-Encoding", "gzip")
 	h.Add("Vary", "Accept-Encoding")
 	h.Del("Content-Length")
 }
 
-// packer compresses. What a compressor makes comes in small pieces, which over HTTP/2 would be frames of 4 KiB, each sent and
-// acknowledged by itself.
+// packer compresses into a buffer. A compressor writes small pieces, which over HTTP/2 would be frames of 4 KiB, each sent and acknowledged on its
+// own.
 type packer struct {
 	*gzip.Writer
 	out *bufio.Writer
 }
 
-// newPacker takes a compressor and a buffer from those that are not in use; Close puts them back.
+// newPacker takes a compressor and a buffer from their pools; Close puts them back.
 func newPacker(to io.Writer) *packer {
 	p := &packer{gzips.Get().(*gzip.Writer), frameBuffers.Get().(*bufio.Writer)}
 	p.out.Reset(to)
@@ -49,7 +48,7 @@ func newPacker(to io.Writer) *packer {
 	return p
 }
 
-// Close ends what is compressed, and sends the rest of it.
+// Close finishes the compressed stream and flushes it.
 func (p *packer) Close() error {
 	err := errors.Join(p.Writer.Close(), p.out.Flush())
 	p.Reset(nil)
@@ -59,8 +58,8 @@ func (p *packer) Close() error {
 	return err
 }
 
-// WriteBody sends an answer whose headers are set and whose body is whole, in pieces or in one, compressed if it is large and the client
-// takes that.
+// WriteBody writes a response whose headers are set and whose body is complete, in one or more pieces. A large body is compressed if the client
+// accepts that.
 func WriteBody(w http.ResponseWriter, r *http.Request, offer *codec.Offer, code int, pieces ...[]byte) {
 	size := 0
 	for _, p := range pieces {
@@ -82,15 +81,15 @@ func WriteBody(w http.ResponseWriter, r *http.Request, offer *codec.Offer, code 
 	_ = b.Close()
 }
 
-// splitFrom is how many bytes of body net/http may send in two writes: it has a buffer of 4 KiB for these and the header.
+// splitFrom is the body size above which net/http may use two writes: its buffer of 4 KiB holds the header and the body.
 const splitFrom = 3 << 10
 
-// body is the body of an answer. Its first write decides whether it is compressed and sends the headers.
+// body is the body of a response. Its first write decides on compression and sends the headers.
 type body struct {
 	w    http.ResponseWriter
 	r    *http.Request
 	code int
-	// plain: it is not compressed however large it is.
+	// plain disables compression.
 	plain bool
 	to    io.Writer
 	gzip  *packer
@@ -107,7 +106,7 @@ func (b *body) Write(p []byte) (int, error) {
 	return b.to.Write(p)
 }
 
-// compresses tells whether a body whose first write, or which as a whole, has so many bytes is compressed.
+// compresses tells whether a body is compressed whose first write, or whole, has this size.
 func (b *body) compresses(size int) bool {
 	return size > compressFrom && !b.plain && codec.NamesGzip(b.r)
 }
@@ -122,7 +121,7 @@ func (b *body) begin(compress bool) {
 	b.w.WriteHeader(b.code)
 }
 
-// Close ends the body.
+// Close finishes the body.
 func (b *body) Close() error {
 	if b.to == nil {
 		b.begin(false)

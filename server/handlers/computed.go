@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/server/codec"
 )
 
-// computed answers get and list of a type whose objects are not stored but found out when asked for.
+// computed answers get and list of a type whose objects are not stored but computed for each request.
 func (h *Handlers) computed(q *request) error {
 	f, err := q.format()
 	if err != nil {
@@ -46,7 +46,7 @@ func (h *Handlers) computedObject(q *request, f codec.Format) error {
 	}
 	resource := q.served.GroupResource
 	if resource.Group == "" {
-		resource.Resource = q.served.SingularName // as kube-apiserver says it of ComponentStatuses
+		resource.Resource = q.served.SingularName // as kube-apiserver names ComponentStatuses
 	}
 	return apierrors.NewNotFound(resource, q.info.Name)
 }
@@ -83,7 +83,7 @@ func (h *Handlers) computedList(q *request, f codec.Format) error {
 	return q.stream(f, list)
 }
 
-// unstored gives a computed object the form of a stored one, without a revision.
+// unstored gives a computed object the form of a stored one, without a resourceVersion.
 func (q *request) unstored(hub runtime.Object) (*resources.Object, error) {
 	m, err := meta.Accessor(hub)
 	if err != nil {

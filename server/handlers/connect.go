@@ -20,7 +20,7 @@ import (
 	"github.com/rowlock/rowlock/server/codec"
 )
 
-// connect passes a request on to what the path leads to: a kubelet, a pod ("exec", "proxy").
+// connect forwards a request to the target of the path: a kubelet or a pod ("exec", "proxy").
 func (h *Handlers) connect(q *request) error {
 	connecter := q.sub.Connect(h.Store)
 	opts, takesPath, pathKey := connecter.NewConnectOptions()
@@ -43,13 +43,13 @@ func (h *Handlers) connect(q *request) error {
 	return q.drained(ctx, responder.err)
 }
 
-// untilDraining returns a context that ends when the server shuts down, which would otherwise wait for whoever is at the
-// other end. The caller has to cancel it.
+// untilDraining returns a context that ends when the server shuts down, which would otherwise wait for the other end of the stream. The caller must
+// cancel it.
 func (h *Handlers) untilDraining(parent context.Context) (context.Context, context.CancelFunc) {
 	return Until(h.Draining, parent)
 }
 
-// Until returns a context that ends when a channel is closed. The caller has to cancel it.
+// Until returns a context that ends when a channel is closed. The caller must cancel it.
 func Until(over <-chan struct{}, parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	go func() {
@@ -62,10 +62,10 @@ func Until(over <-chan struct{}, parent context.Context) (context.Context, conte
 	return ctx, cancel
 }
 
-// cut tells whether what ran under ctx, from untilDraining, was ended by a shutdown and not by the client.
+// cut tells whether a shutdown, and not the client, ended the work under ctx, which is from untilDraining.
 func (q *request) cut(ctx context.Context) bool { return ctx.Err() != nil && q.ctx.Err() == nil }
 
-// drained says what became of a request that ran under ctx, from untilDraining, when it failed before its answer began.
+// drained replaces the error of a request that failed, before its response began, because a shutdown ended ctx, which is from untilDraining.
 func (q *request) drained(ctx context.Context, err error) error {
 	if err != nil && q.cut(ctx) {
 		return apierrors.NewServiceUnavailable("the server is shutting down")
@@ -73,11 +73,11 @@ func (q *request) drained(ctx context.Context, err error) error {
 	return err
 }
 
-// Interim returns a writer that lets interim answers through; see interimWriter.
+// Interim returns a writer that forwards interim responses; see interimWriter.
 func Interim(w http.ResponseWriter) http.ResponseWriter { return interimWriter{w} }
 
-// interimWriter lets interim answers (1xx, RFC 9110, section 15.2) through. The writer around which it is may take the
-// first header for the only one, and would drop that of the answer itself.
+// interimWriter forwards interim responses (1xx, RFC 9110, section 15.2). It bypasses the wrapping writers, which might take the first header for
+// the only one and drop the final one.
 type interimWriter struct{ http.ResponseWriter }
 
 func (w interimWriter) WriteHeader(code int) {
@@ -96,14 +96,14 @@ func (w interimWriter) WriteHeader(code int) {
 
 func (w interimWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Flush is for those who know nothing of http.ResponseController. So is Hijack.
-func (w interimWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() } // what cannot has no buffer
+// Flush is for callers that do not use http.ResponseController. So is Hijack.
+func (w interimWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() } // a writer without Flush has no buffer
 
 func (w interimWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
 
-// connectOptions reads the options of a connection from the query and, where it takes one, from the path.
+// connectOptions decodes the options of a connection from the query and, if it takes one, from the path.
 func (q *request) connectOptions(into runtime.Object, takesPath bool, pathKey string) error {
 	query := q.r.URL.Query()
 	if takesPath {
@@ -112,7 +112,7 @@ func (q *request) connectOptions(into runtime.Object, takesPath bool, pathKey st
 	return q.decodeQuery(query, into)
 }
 
-// pathBelow is what follows the subresource in the path.
+// pathBelow returns the part of the path after the subresource.
 func (q *request) pathBelow() string {
 	p := strings.Join(q.info.Parts[3:], "/")
 	if p != "" && !strings.HasPrefix(p, "/") {
@@ -124,7 +124,7 @@ func (q *request) pathBelow() string {
 	return p
 }
 
-// decodeQuery reads options of the type's own group from a query.
+// decodeQuery decodes options of the type's own group from a query.
 func (q *request) decodeQuery(query url.Values, into runtime.Object) error {
 	scheme, ok := q.served.Scheme.(*runtime.Scheme)
 	if !ok {
@@ -136,7 +136,7 @@ func (q *request) decodeQuery(query url.Values, into runtime.Object) error {
 	return nil
 }
 
-// responder takes what goes wrong with a connection, unless an answer has begun. It is upstream's rest.Responder.
+// responder receives the error of a connection whose response has not begun. It implements upstream's rest.Responder.
 type responder struct {
 	q   *request
 	err error
@@ -148,7 +148,7 @@ func (r *responder) Object(code int, obj runtime.Object) {
 	r.err = r.q.value(code, codec.Format{Media: codec.JSON, Pretty: codec.WantsPretty(r.q.r)}, obj)
 }
 
-// streamText answers with a text that is read from another server ("log"), as it comes.
+// streamText streams a text from another server ("log").
 func (h *Handlers) streamText(q *request) error {
 	if _, err := q.offer.Negotiate(q.r, codec.Path{Text: true}); err != nil {
 		return err
@@ -183,12 +183,12 @@ func (h *Handlers) streamText(q *request) error {
 	}
 	q.copyText(text, contentType, follow)
 	if q.cut(ctx) && !follow {
-		panic(http.ErrAbortHandler) // what may not be all of the text must not look like it, however its reading ended
+		panic(http.ErrAbortHandler) // a truncated text must not look complete, however reading it ended
 	}
 	return nil
 }
 
-// copyText writes a text. Nobody is left to tell when it breaks off: the answer has begun.
+// copyText streams a text. An error cannot be reported: the response has begun.
 func (q *request) copyText(text io.Reader, contentType string, flush bool) {
 	q.w.Header().Set("Content-Type", contentType)
 	q.w.WriteHeader(http.StatusOK)

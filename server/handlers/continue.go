@@ -11,27 +11,27 @@ import (
 	"time"
 )
 
-// continueToken says where a list goes on. Clients treat it as opaque; its form is that of kube-apiserver, so that a list
-// begun there can end here.
+// continueToken is the position at which a list continues. Clients treat it as opaque; its format is kube-apiserver's, so that a list begun there
+// can end here.
 type continueToken struct {
 	APIVersion string `json:"v"`
 	// Revision is that of the first page; negative: the most recent one, for a list that outlived its history.
 	Revision int64 `json:"rv"`
-	// Start is the first path of the page below the range of the list, behind a slash.
+	// Start is the first path of the page, relative to the range of the list, after a slash.
 	Start string `json:"start"`
 	beginning
 }
 
-// beginning is when the first page of a list was asked for.
+// beginning is the time at which the first page of a list was requested.
 type beginning struct {
-	// Server is the server that was asked; 0 when nobody knows, as of a token that kube-apiserver has made.
+	// Server is the server that answered; 0 if unknown, as in a token of kube-apiserver.
 	Server uint32 `json:"server,omitempty"`
-	// After is how long it had been running, in seconds. By the time of day, a list would become old when a clock is set, or when the next page is asked
-	// of a server that has another time.
+	// After is that server's uptime, in seconds. With the time of day, a list would age when a clock is set, or when another server with a
+	// different clock answers the next page.
 	After int64 `json:"after,omitempty"`
 }
 
-// listAge is how old lists get on a server.
+// listAge bounds the age of lists on a server.
 type listAge struct {
 	server  uint32
 	started time.Time
@@ -43,14 +43,13 @@ func newListAge(most time.Duration, now func() time.Time) listAge {
 	return listAge{server: max(1, rand.Uint32()), started: now(), now: now, most: most}
 }
 
-// begins is when a list begins that is asked for now.
+// begins returns the beginning of a list requested now.
 func (a *listAge) begins() beginning {
 	return beginning{a.server, int64(a.now().Sub(a.started) / time.Second)}
 }
 
-// over tells whether a list began longer ago than lists get old, as far as this server knows. What is asked of
-// history has pruned itself: this is for the revision of a store to which nobody writes, which stays the latest one, where
-// the counter of etcd goes on and kube-apiserver has it compacted.
+// over tells whether a list that began on this server has exceeded its age. Reads of history are bounded by pruning. This bound is for the revision
+// of a store without writes, which stays the latest one; etcd's revision goes on, so that kube-apiserver compacts it.
 func (a *listAge) over(t *continueToken) bool {
 	return a.most > 0 && t != nil && t.Revision > 0 && t.Server == a.server && a.now().Sub(a.started)-time.Duration(t.After)*time.Second > a.most
 }
@@ -67,7 +66,7 @@ func decodeContinue(s string) (*continueToken, error) {
 	var t continueToken
 	if err := json.Unmarshal(data, &t); err != nil {
 		if typ, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && typ.Field == "" {
-			// kube-apiserver names its own type.
+			// kube-apiserver's message names its own type.
 			return nil, fmt.Errorf("%w: json: cannot unmarshal %s into Go value of type storage.continueToken", errToken, typ.Value)
 		}
 		return nil, fmt.Errorf("%w: %w", errToken, err)
@@ -91,7 +90,7 @@ func decodeContinue(s string) (*continueToken, error) {
 	return &t, nil
 }
 
-// encodeContinue is the token of the page after an object.
+// encodeContinue returns the token of the page after an object.
 func encodeContinue(last, namespace string, revision int64, began beginning) string {
 	return continueToken{APIVersion: tokenVersion, Revision: revision, Start: "/" + trimNamespace(last, namespace) + "\x00", beginning: began}.String()
 }
@@ -100,14 +99,14 @@ func (t continueToken) String() string {
 	t.APIVersion = tokenVersion
 	data, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // a string and a number always encode
+		panic(err) // cannot happen for a string and a number
 	}
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-// after is the path after which the page begins. A start is the path of the last object with a zero byte appended, the
-// least path greater than it. One that somebody has made by himself may be the path of an object, which is then the first
-// of the page: it is made into a path just before, greater than all others that come before, since no name has such bytes.
+// after returns the path after which the page begins. A start is the path of the last object plus a zero byte, the least path greater than it. A
+// token that a client made up may have the path of an object, which is then the first of the page: after returns a path just before it and greater
+// than all earlier ones, since no name contains such bytes.
 func (t *continueToken) after(namespace string) string {
 	start, exclusive := strings.CutSuffix(t.Start, "\x00")
 	if n := len(start); n > 0 && !exclusive && start[n-1] > 0 {

@@ -10,8 +10,7 @@ import (
 	"github.com/rowlock/rowlock/server/codec"
 )
 
-// convertedAtOnce is how many objects are had converted before the first of them is looked at, where somebody else has to be asked
-// (resources.Type.Converted).
+// convertedAtOnce is how many objects are converted before the first of them is filtered, if conversion calls a webhook (resources.Type.Converted).
 const convertedAtOnce = 256
 
 // object writes a stored object.
@@ -46,8 +45,8 @@ func (q *request) list(f codec.Format, objects []*resources.Object, m metav1.Lis
 	return q.stream(f, list)
 }
 
-// asStored shows objects that were deleted in the version in which they are stored, unless it is known how they look in that of the
-// request: a deletion asks nobody for a conversion, neither before nor after it.
+// asStored makes the response show deleted objects in their storage version, unless their form in the request's version is cached: a deletion never
+// calls a conversion webhook.
 func (q *request) asStored(objects ...*resources.Object) error {
 	if q.served.Converted == nil {
 		return nil
@@ -66,8 +65,8 @@ func (q *request) asStored(objects ...*resources.Object) error {
 	return nil
 }
 
-// ascend calls yield for the objects of a range in their order, until it returns false. Where their fields have to be asked of
-// somebody else before it is known whether they match, it asks for many at once.
+// ascend calls yield for the objects of a range in order, until it returns false. If a conversion webhook is needed to read their fields, ascend
+// converts many objects per call.
 func (s *selection) ascend(ctx context.Context, snapshot resources.Snapshot, after string, yield func(*resources.Object) bool) {
 	if s.convert == nil {
 		snapshot.Ascend(s.namespace, after, yield)
@@ -81,7 +80,7 @@ func (s *selection) ascend(ctx context.Context, snapshot resources.Snapshot, aft
 	}
 }
 
-// batch has objects converted before they are given on.
+// batch converts objects before it yields them.
 type batch struct {
 	convert func([]*resources.Object) error
 	yield   func(*resources.Object) bool
@@ -90,7 +89,7 @@ type batch struct {
 	err     error
 }
 
-// add takes an object. It returns false when no more are wanted.
+// add takes an object. It returns false when yield wants no more.
 func (b *batch) add(o *resources.Object) bool {
 	b.waiting = append(b.waiting, o)
 	if len(b.waiting) == convertedAtOnce {
@@ -99,7 +98,7 @@ func (b *batch) add(o *resources.Object) bool {
 	return !b.over
 }
 
-// end gives on what waits.
+// end converts and yields the waiting objects.
 func (b *batch) end() {
 	waiting := b.waiting
 	b.waiting = nil

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// counts are kube-apiserver's histograms of what is known where requests are answered.
+// counts are kube-apiserver's histograms whose values only the handlers know.
 type counts struct {
 	bodies, watchLists *prometheus.HistogramVec
 	lists              listCounts
@@ -33,7 +33,7 @@ func (c counts) read(q *request, bytes int) {
 	verb := q.info.Verb
 	switch verb {
 	case "deletecollection":
-		verb = "delete_collection" // as kube-apiserver has it in this metric alone
+		verb = "delete_collection" // kube-apiserver's spelling in this metric alone
 	case "create", "update", "patch", "delete":
 	default:
 		return
@@ -41,7 +41,7 @@ func (c counts) read(q *request, bytes int) {
 	c.bodies.WithLabelValues(q.info.APIGroup, q.info.Resource, verb).Observe(float64(bytes))
 }
 
-// listed counts a watch that began with a list, whose end has just been sent.
+// listed counts a watch that began with a list, once the list has been sent.
 func (c counts) listed(w *watchStream) {
 	scope := "cluster"
 	switch {
@@ -54,7 +54,7 @@ func (c counts) listed(w *watchStream) {
 	c.watchLists.WithLabelValues(version.Group, version.Version, version.Resource, scope).Observe(time.Since(w.began).Seconds())
 }
 
-// forget removes what was counted of a version. Of bodies the version is not known: they go with the last one of the resource.
+// forget removes the series of a version. Those of bodies have no version: they go with the resource's last version.
 func (c counts) forget(version schema.GroupVersionResource, last bool) {
 	c.watchLists.DeletePartialMatch(prometheus.Labels{"group": version.Group, "version": version.Version, "resource": version.Resource})
 	if last {

@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/server/codec"
 )
 
-// create stores a new object, or carries out the operation that a virtual type or a subresource stands for.
+// create stores a new object, or runs the operation of a virtual type or a subresource.
 func (h *Handlers) create(q *request) error {
 	opts := &metav1.CreateOptions{}
 	var f codec.Format
@@ -59,7 +59,7 @@ func (h *Handlers) create(q *request) error {
 	return q.object(http.StatusCreated, f, stored)
 }
 
-// decodeNew makes the hub form of a new object of what was sent.
+// decodeNew decodes a new object into its hub version.
 func (h *Handlers) decodeNew(q *request, body []byte, opts *metav1.CreateOptions) (runtime.Object, error) {
 	obj, err := q.decodeSent(body, validationOf(opts.FieldValidation))
 	if err != nil {
@@ -72,7 +72,7 @@ func (h *Handlers) decodeNew(q *request, body []byte, opts *metav1.CreateOptions
 	return h.own(q, obj, opts)
 }
 
-// decodeSent is decode for an object of the path, which may have parts that stay text (resources.Lean).
+// decodeSent is decode for an object of the path, parts of which may stay text (resources.Lean).
 func (q *request) decodeSent(body []byte, fieldValidation string) (runtime.Object, error) {
 	if q.lifts() {
 		if media, err := q.offer.BodyMedia(q.r); err == nil && media == codec.JSON && fastpath.BodyKind.On() {
@@ -89,7 +89,7 @@ func (q *request) decodeSent(body []byte, fieldValidation string) (runtime.Objec
 	return q.decode(body, into, fieldValidation)
 }
 
-// own writes who set the fields of a new object.
+// own sets the managedFields of a new object.
 func (h *Handlers) own(q *request, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
 	if _, err := meta.Accessor(obj); err != nil {
 		return obj, nil // a kind without metadata
@@ -101,7 +101,7 @@ func (h *Handlers) own(q *request, obj runtime.Object, opts *metav1.CreateOption
 	return manager.Create(obj, managerName(opts.FieldManager, q.r.UserAgent())), nil
 }
 
-// newHub returns an empty object of the kind that bodies carry.
+// newHub returns an empty object of the kind of request bodies.
 func (q *request) newHub() (runtime.Object, error) {
 	switch {
 	case q.sub == nil || q.kind == q.served.GroupVersionKind:
@@ -112,7 +112,7 @@ func (q *request) newHub() (runtime.Object, error) {
 	return q.served.Scheme.New(q.served.HubOf(q.kind.Group).WithKind(q.kind.Kind))
 }
 
-// operation is the function that answers instead of the store, if any.
+// operation returns the function that answers instead of the store, if any.
 func (q *request) operation() resources.CreateFunc {
 	if q.sub != nil {
 		return q.sub.Create
@@ -120,7 +120,7 @@ func (q *request) operation() resources.CreateFunc {
 	return q.served.Virtual
 }
 
-// completion comes before what operation returns.
+// completion returns the function that completes an operation's object before the operation runs.
 func (q *request) completion() resources.CompleteFunc {
 	if q.sub != nil {
 		return q.sub.Complete
@@ -128,7 +128,7 @@ func (q *request) completion() resources.CompleteFunc {
 	return q.served.Complete
 }
 
-// prepareNew takes from a new object what the server alone may say, and holds its namespace against the request's.
+// prepareNew clears the system fields of a new object, and checks that its namespace is the request's.
 func (q *request) prepareNew(obj runtime.Object) error {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -144,7 +144,7 @@ func (q *request) prepareNew(obj runtime.Object) error {
 	return nil
 }
 
-// answer writes the result of an operation: a Status, or an object of the type in its hub form.
+// answer writes the result of an operation: a Status, or an object of the type in its hub version.
 func (q *request) answer(code int, f codec.Format, result runtime.Object) error {
 	if s, ok := result.(*metav1.Status); ok {
 		if s.Code == 0 {

@@ -54,7 +54,7 @@ func (h *Handlers) delete(q *request) error {
 		return q.value(code, f, s)
 	}
 	if !d.Gone && !d.Unchanged {
-		d.Object = d.Object.Whole() // what was only marked is answered as it is stored
+		d.Object = d.Object.Whole() // the object still exists: the response has all of it
 	}
 	if f.As != codec.AsPartial {
 		if err := q.asStored(d.Object); err != nil {
@@ -64,7 +64,7 @@ func (h *Handlers) delete(q *request) error {
 	return q.object(code, f, d.Object)
 }
 
-// deleteOptions reads the options from the body, in any encoding, or else from the query.
+// deleteOptions decodes the options from the body, in any encoding, or else from the query.
 func (q *request) deleteOptions() (*metav1.DeleteOptions, error) {
 	opts := &metav1.DeleteOptions{}
 	body, err := q.readBody()
@@ -89,7 +89,7 @@ func (q *request) deleteOptions() (*metav1.DeleteOptions, error) {
 	return opts, nil
 }
 
-// deleteOptionsCodecs know every encoding; which of them a body may have is q.offer's to say.
+// deleteOptionsCodecs support every encoding; q.offer decides which of them a body may have.
 var deleteOptionsCodecs = serializer.NewCodecFactory(metainternalversionscheme.Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
 
 func (q *request) decodeDeleteOptions(body []byte, into *metav1.DeleteOptions) error {

@@ -29,7 +29,7 @@ func (h *Handlers) deleteCollection(q *request) error {
 		if r.Options, err = q.collectionOptions(); err != nil {
 			return err
 		}
-		// kube-apiserver reads the list in pages, so that a version means this one and none later; but for a list of one.
+		// kube-apiserver reads the list in pages, so that a resourceVersion is matched exactly, except for a list of one.
 		if rv := list.ResourceVersion; rv != "" && rv != "0" && list.ResourceVersionMatch == "" {
 			if q.selection(list).name == "" {
 				list.ResourceVersionMatch = metav1.ResourceVersionMatchExact
@@ -39,7 +39,7 @@ func (h *Handlers) deleteCollection(q *request) error {
 		}
 		r.Select = func() (_ []*resources.Object, err error) {
 			if objects, m, err = h.collect(q, list); err == nil && len(objects) > 0 {
-				_, err = q.served.RequestKey(q.ctx, objects[0].Name) // a path in a namespace without a name lists those of all, and deletes none
+				_, err = q.served.RequestKey(q.ctx, objects[0].Name) // a path with an empty namespace lists all namespaces, and deletes nothing
 			}
 			return objects, err
 		}
@@ -57,7 +57,7 @@ func (h *Handlers) deleteCollection(q *request) error {
 	return q.list(f, objects, m)
 }
 
-// collectionOptions reads the options that each object is deleted with.
+// collectionOptions decodes the options for deleting each object.
 func (q *request) collectionOptions() (*metav1.DeleteOptions, error) {
 	opts, err := q.deleteOptions()
 	if err == nil && ptr.Deref(opts.IgnoreStoreReadErrorWithClusterBreakingPotential, false) {

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// The marks that upstream's types carry when their version is on its way out (KEP-1693).
+// These are the methods of upstream's types that describe the deprecation of their version (KEP-1693).
 type (
 	deprecated interface {
 		APILifecycleDeprecated() (major, minor int)
@@ -27,21 +27,20 @@ type (
 
 type deprecationKey struct{}
 
-// warnDeprecated warns when the version asked for is deprecated, unless the request does not come so far: kube-apiserver's
-// router refuses what names no encoding, or no kind of patch, that there is. Of custom resources it warns before it looks, as
-// route does.
+// warnDeprecated warns when the requested version is deprecated, unless kube-apiserver's router would reject the request, because of an unknown
+// encoding or kind of patch. For custom resources the warning comes earlier, in route.
 func (q *request) warnDeprecated() {
 	if !q.served.Untyped && q.routed() {
 		warnOf(q.ctx, q.served)
 	}
 }
 
-// routed tells whether kube-apiserver's router takes the request.
+// routed tells whether kube-apiserver's router accepts the request.
 func (q *request) routed() bool {
 	return q.offer.Named(q.r, q.negotiable()) && (q.info.Verb != "patch" || q.takesPatch(q.patchType()))
 }
 
-// warnOf warns of a version that is deprecated.
+// warnOf warns of a deprecated version.
 func warnOf(ctx context.Context, served *resources.Served) {
 	if text := warningOf(served); text != "" {
 		warning.AddWarning(ctx, "", text)
@@ -56,7 +55,7 @@ func warningOf(served *resources.Served) string {
 	return text.(string)
 }
 
-// Deprecated tells whether a version is on its way out, and which release does not have it any more; "": that is not known.
+// Deprecated tells whether a version is deprecated, and which release removes it; "" if that is unknown.
 func Deprecated(served *resources.Served) (release string, deprecated bool) {
 	if warningOf(served) == "" {
 		return "", false
@@ -73,7 +72,7 @@ func Deprecated(served *resources.Served) (release string, deprecated bool) {
 	return release, true
 }
 
-// deprecation is the warning of a served type; empty for nearly all.
+// deprecation is the warning for a served type; empty for nearly all.
 func deprecation(s *resources.Served) string {
 	if s.DeprecationWarning != "" {
 		return s.DeprecationWarning

@@ -12,31 +12,31 @@ import (
 	"github.com/rowlock/rowlock/server/cork"
 )
 
-// frames is where the frames of a watch go.
+// frames receives the frames of a watch.
 type frames interface {
-	// writer takes the bytes of a frame.
+	// writer returns a writer for the bytes of a frame.
 	writer() io.Writer
-	// end says that the frame is whole.
+	// end marks the end of a frame.
 	end() error
-	// flush sends what was gathered, and reports whether there was anything.
+	// flush sends the buffered frames, and reports whether there were any.
 	flush() bool
 }
 
-// httpFrames gathers frames, so that what is ready goes out in one write.
+// httpFrames buffers frames, so that those of a batch leave in one write.
 type httpFrames struct {
 	w    http.ResponseWriter
-	conn *cork.Conn // is corked from the first frame of a batch to its end
-	// compress: what goes out in one write is a gzip member of its own, so that a client has all of it at once, and a watch
-	// that is idle holds no compressor.
+	conn *cork.Conn // corked from the first frame of a batch to its end
+	// compress makes each batch a gzip member of its own, so that the client can decompress all of it at once, and an idle watch holds no
+	// compressor.
 	compress bool
 	gzip     *packer
-	// direct: what answers gathers frames itself, and nothing is to be done to them before.
+	// direct is set when the ResponseWriter buffers frames itself and they are not compressed.
 	direct, wrote bool
-	// out is nil while there is nothing to send, because an idle watch is to cost nothing.
+	// out is nil while there is nothing to send, because an idle watch must cost nothing.
 	out *bufio.Writer
 }
 
-// frameBuffers are shared by all watches: one is held only from the first frame of a batch to its end.
+// frameBuffers are shared by all watches: each is held only from the first frame of a batch to its end.
 var frameBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10) }}
 
 func (f *httpFrames) writer() io.Writer {
@@ -62,9 +62,9 @@ func (f *httpFrames) flush() bool {
 	gathered := f.out != nil || f.wrote
 	f.wrote = false
 	if f.out != nil {
-		_ = f.out.Flush() // the client is gone: the context ends the stream
+		_ = f.out.Flush() // the client is gone: its context ends the stream
 		if f.gzip != nil {
-			_ = f.gzip.Flush() // or a reader would wait for the next member before it lets go of this one
+			_ = f.gzip.Flush() // or a reader would wait for the next member before it returns this one
 			_ = f.gzip.Close()
 			f.gzip = nil
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// tooLarge is the answer to a read at a revision that has not come into being: with the number that was sent, which may be larger than any revision, and
-// when to ask again. Where kube-apiserver reads etcd itself (direct), and not its watch cache, it does not say when. Other errors pass unchanged.
+// tooLarge returns the error for a read at a future revision: with the requested number, which may exceed any revision, and when to retry. Where
+// kube-apiserver reads from etcd itself (direct), and not from its watch cache, it does not say when. Other errors pass unchanged.
 func tooLarge(err error, sent string, direct bool) error {
 	var future *resources.FutureRevisionError
 	if !errors.As(err, &future) {

@@ -43,7 +43,7 @@ func (h *Handlers) get(q *request) error {
 	return q.object(http.StatusOK, f, o)
 }
 
-// getRevision is what the query asks for as a resourceVersion. It is read as one when it is known that there can be such an object.
+// getRevision returns the resourceVersion of the query. It is parsed later, once the name is known to be valid.
 func (q *request) getRevision() (string, error) {
 	if q.r.URL.RawQuery == "" {
 		return "", nil
@@ -62,7 +62,7 @@ func (q *request) getRevision() (string, error) {
 	return opts.ResourceVersion, err
 }
 
-// getAt is the point at which the object is wanted.
+// getAt returns the revision at which to read the object.
 func (q *request) getAt(revision string) (resources.At, error) {
 	switch revision {
 	case "":
@@ -77,7 +77,7 @@ func (q *request) getAt(revision string) (resources.At, error) {
 	return resources.At{Match: resources.NotOlderThan, Revision: rv}, err
 }
 
-// projected writes what a subresource of another kind makes of an object.
+// projected writes an object as a subresource of another kind.
 func (q *request) projected(code int, f codec.Format, o *resources.Object, show func(parent runtime.Object) (runtime.Object, error)) error {
 	parent, err := q.served.DecodeHub(o)
 	if err != nil {
@@ -90,7 +90,7 @@ func (q *request) projected(code int, f codec.Format, o *resources.Object, show 
 	return q.ofSubresource(code, f, o.Key, o.Revision, sub)
 }
 
-// ofSubresource writes an object of the kind of a subresource, which is not that of the type.
+// ofSubresource writes an object of a subresource's kind, which is not the type's.
 func (q *request) ofSubresource(code int, f codec.Format, key resources.Key, revision int64, sub runtime.Object) error {
 	data, err := q.projectedJSON(sub)
 	if err != nil {
@@ -104,15 +104,15 @@ func (q *request) ofSubresource(code int, f codec.Format, key resources.Key, rev
 	return q.bytes(code, f, data)
 }
 
-// projectedType stands for the type that the kind of a subresource would be of, if it were stored.
+// projectedType returns the type that a subresource's kind would have if it were stored.
 func (q *request) projectedType() *resources.Served {
 	empty := func() runtime.Object {
 		obj, err := q.newHub()
-		if q.defined() { // kube-apiserver has no other form of it there
+		if q.defined() { // in kube-apiserver it has no internal version there
 			obj, err = q.served.Scheme.New(q.kind)
 		}
 		if err != nil {
-			panic(err) // the kind of a body that was decoded, or of a projection
+			panic(err) // cannot happen: the kind was decoded or projected before
 		}
 		return obj
 	}

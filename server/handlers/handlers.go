@@ -24,32 +24,32 @@ import (
 // Config is what the handlers need.
 type Config struct {
 	Registry *resources.Registry
-	// Store is read and watched.
+	// Store is for reads and watches.
 	Store resources.View
-	// Definitions brings Registry up to date with types that are defined by objects. Nil: there are none.
+	// Definitions updates Registry with types that CustomResourceDefinitions define. Nil: there are none.
 	Definitions Definitions
-	// Pipeline is how objects are written.
+	// Pipeline writes objects.
 	Pipeline *resources.Pipeline
-	// Offer is which encodings there are. Nil: those that need no feature gate.
+	// Offer are the supported encodings. Nil: those that need no feature gate.
 	Offer  *codec.Offer
 	Logger *slog.Logger
-	// MinWatchTimeout is the least time that the server lets a watch live which names none; it adds up to as much again
-	// by chance, so that clients do not come back all at once. Default 30 minutes.
+	// MinWatchTimeout is the least timeout of a watch that requests none. A random part, of up to the same length, is added, so that clients do not
+	// reconnect all at once. Default 30 minutes.
 	MinWatchTimeout time.Duration
-	// WatchStall is how long a watch goes on whose client has taken none of its frames. Default 10 minutes: it counts frames that went out
-	// whole, so it has to suffice for the largest object, and for as many watches as share one slow connection.
+	// WatchStall is how long a watch lives while its client takes none of its frames. Default 10 minutes. It counts whole frames, so it must
+	// suffice for the largest object, and for as many watches as share one slow connection.
 	WatchStall time.Duration
 	// BookmarkPeriod is the time between bookmarks. Default one minute.
 	BookmarkPeriod time.Duration
-	// HistoryAge is for how long clients may go on with a list that they began on this server. 0: as long as the store can.
+	// HistoryAge is how long a continue token of this server is valid. 0: as long as the store can.
 	HistoryAge time.Duration
 	// Now is the clock; nil: the system's.
 	Now func() time.Time
-	// Draining is closed when the server shuts down: watches then end cleanly, and what comes from kubelets and pods ends.
+	// Draining is closed when the server shuts down: watches then end cleanly, and streams from kubelets and pods end.
 	Draining <-chan struct{}
-	// Audited: requests have an audit.
+	// Audited is set when requests are audited.
 	Audited bool
-	// Shards: lists and watches may be of a shard of a collection.
+	// Shards allows lists and watches of a shard of a collection.
 	Shards bool
 	// ManagedFieldsFallback counts writes whose managedFields upstream's manager had to compute. May be nil.
 	ManagedFieldsFallback func(reason string)
@@ -57,19 +57,19 @@ type Config struct {
 
 // Definitions keeps a registry in step with stored definitions of types.
 type Definitions interface {
-	// Refresh registers what this server has stored. It costs nothing when nothing has changed.
+	// Refresh registers the definitions that this server has stored. It costs nothing when nothing has changed.
 	Refresh(ctx context.Context) error
-	// Seen registers all that reads of this server have shown.
+	// Seen registers all definitions up to the revisions that this server's reads have returned.
 	Seen(ctx context.Context) error
-	// SeenUntil is Seen as far as a revision goes that was shown. It costs nothing when nothing is new.
+	// SeenUntil is Seen up to one such revision. It costs nothing when nothing is new.
 	SeenUntil(ctx context.Context, revision int64) error
-	// StoredType is the type by which the objects of a definition are stored, by the name of the definition.
+	// StoredType returns the type in whose version a definition's objects are stored, by the definition's name.
 	StoredType(name string) (*resources.Type, bool)
-	// Latest registers all that was stored when it was called, by whatever server.
+	// Latest registers all definitions that any server had stored when it was called.
 	Latest(ctx context.Context) error
-	// Broken tells whether a resource is that of a definition which has its names and cannot be served, and its scope.
+	// Broken tells whether a definition owns the resource but cannot be served, and whether the resource is namespaced.
 	Broken(gvr schema.GroupVersionResource) (broken, namespaced bool)
-	// ReachesItself has conversion webhooks of the server's own asked within the process. It comes before anything is converted.
+	// ReachesItself makes calls to the server's own conversion webhooks stay in the process. It must be called before the first conversion.
 	ReachesItself(by http.RoundTripper)
 }
 
@@ -77,7 +77,7 @@ type Definitions interface {
 type Handlers struct {
 	Config
 	sockets sockets
-	watches atomic.Int64 // that are open
+	watches atomic.Int64 // open ones
 	going   going
 	sent    sentByVersion
 	counts  counts
@@ -108,7 +108,7 @@ func New(c Config) *Handlers {
 	return h
 }
 
-// writeTimeout bounds a write, as kube-apiserver does, so that a client hears of trouble before it gives up itself.
+// writeTimeout bounds a write, as in kube-apiserver, so that the client gets an error before it gives up.
 const writeTimeout = 34 * time.Second
 
 type handler func(h *Handlers, q *request) error
@@ -128,7 +128,7 @@ func bounded(f handler) handler {
 	}
 }
 
-// ended has what a request began, and has not done, end with it: the context of a request goes on when its time is over.
+// ended cancels unfinished work of a request with its handler: the request's own context lives on after its deadline.
 func ended(f handler) handler {
 	return func(h *Handlers, q *request) error {
 		ctx, cancel := context.WithCancel(q.ctx)
@@ -138,11 +138,10 @@ func ended(f handler) handler {
 	}
 }
 
-// ErrNoSuchGroup says that the path is below no group that is served; it is answered as any unknown path.
+// ErrNoSuchGroup says that no served group contains the path. It is answered as any unknown path.
 var ErrNoSuchGroup = errors.New("no such API group")
 
-// Serve answers a request for a resource. Its error, unless it is ErrNoSuchGroup, is to be written as a Status; nothing
-// was written then.
+// Serve answers a request for a resource. The caller writes its error, unless that is ErrNoSuchGroup, as a Status; nothing has been written then.
 func (h *Handlers) Serve(w http.ResponseWriter, r *http.Request, info *genericapirequest.RequestInfo) error {
 	sent := &sentBody{}
 	for {
@@ -168,7 +167,7 @@ func (h *Handlers) Serve(w http.ResponseWriter, r *http.Request, info *genericap
 	}
 }
 
-// serve answers a request by the type that was found for it.
+// serve answers a request with the type that route has found.
 func (h *Handlers) serve(q *request) error {
 	info := q.info
 	if h.Audited {

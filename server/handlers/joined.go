@@ -8,10 +8,10 @@ import (
 	"github.com/rowlock/rowlock/server/runs"
 )
 
-// runsRoom is how many bytes of compressed runs of lists are kept.
+// runsRoom is how many bytes of compressed runs of lists are cached.
 const runsRoom = 16 << 20
 
-// joined writes a list compressed, of runs that are kept where they were made before.
+// joined writes a compressed list that consists of runs, most of which may be cached.
 func (q *request) joined(l *codec.Items) error {
 	sayGzip(q.w.Header())
 	q.w.WriteHeader(http.StatusOK)
@@ -22,7 +22,7 @@ func (q *request) joined(l *codec.Items) error {
 // join writes the runs.
 func (q *request) join(w io.Writer, l *codec.Items) error {
 	j := runs.NewJoint(w)
-	_, _ = j.Write(l.Head) // an error is that of Close as well
+	_, _ = j.Write(l.Head) // Close returns the error again
 	form := runs.Form{Type: q.served.Type, Name: l.Form}
 	for from := 0; from < len(l.Objects); {
 		to := endOfRun(l, from)
@@ -43,7 +43,7 @@ func (q *request) join(w io.Writer, l *codec.Items) error {
 	return j.Close()
 }
 
-// endOfRun returns where the run ends that begins with an item.
+// endOfRun returns the end of the run that begins with an item.
 func endOfRun(l *codec.Items, from int) int {
 	size := 0
 	for i := from; i < len(l.Objects); i++ {
@@ -55,7 +55,7 @@ func endOfRun(l *codec.Items, from int) int {
 	return len(l.Objects)
 }
 
-// longerThan tells whether a list is of more bytes. It makes no more of the list than it needs to know that.
+// longerThan tells whether a list has more bytes. It renders no more of the list than necessary.
 func longerThan(l *codec.Items, bytes int) bool {
 	left := counter(bytes - len(l.Head) - len(l.Tail))
 	for i := range l.Objects {
@@ -66,13 +66,13 @@ func longerThan(l *codec.Items, bytes int) bool {
 			left -= counter(len(l.Separator))
 		}
 		if err := l.Item(&left, i); err != nil {
-			return false // whoever writes the list meets it again
+			return false // the writer of the list gets the error again
 		}
 	}
 	return left < 0
 }
 
-// counter is what is left of a number of bytes.
+// counter is the remainder of a number of bytes.
 type counter int
 
 func (c *counter) Write(p []byte) (int, error) {

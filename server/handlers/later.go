@@ -7,26 +7,26 @@ import (
 	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
-// Later is what is still to be done about a request when it is over. Who answers requests does most of that when the handler returns.
-// But a watch may go on without its handler (watch_sequel.go), where the request has a Later; then it is done when the watch has ended.
-// A Later is the request's goroutine's until the handler has returned.
+// Later has the functions to call at the end of a request. Middleware normally does its work when the handler returns. But a watch may outlive its
+// handler (watch_sequel.go) if the request has a Later; then the functions are called when the watch has ended. Only the request's goroutine uses a
+// Later until the handler has returned.
 type Later struct {
-	// Began is when the request came.
+	// Began is when the request arrived.
 	Began time.Time
 
 	goesOn bool
-	broken bool // the handler did not return as it was to
+	broken bool // the handler has failed
 	ends   []func(cause any)
 }
 
 type laterKey struct{}
 
-// WithLater has a watch go on without its handler, where it can.
+// WithLater lets a watch outlive its handler, if it can.
 func WithLater(ctx context.Context, l *Later) context.Context {
 	return requestctx.Set(ctx, laterKey{}, l)
 }
 
-// beganOf is when a request came, if that was noted.
+// beganOf is when a request arrived, if that was noted.
 func beganOf(ctx context.Context) time.Time {
 	if l, _ := ctx.Value(laterKey{}).(*Later); l != nil && !l.Began.IsZero() {
 		return l.Began
@@ -34,7 +34,7 @@ func beganOf(ctx context.Context) time.Time {
 	return time.Now()
 }
 
-// LaterOf returns that of a request whose watch goes on, or nil: then it is over when its handler has returned.
+// LaterOf returns the Later of a request whose watch outlives its handler, and otherwise nil: the request ends with its handler.
 func LaterOf(ctx context.Context) *Later {
 	if l, _ := ctx.Value(laterKey{}).(*Later); l != nil && l.goesOn {
 		return l
@@ -42,7 +42,7 @@ func LaterOf(ctx context.Context) *Later {
 	return nil
 }
 
-// Do calls f at the end; at once if l is nil. Those who come first are called first. cause is that of a panic, or nil.
+// Do calls f at the end; at once if l is nil. Functions are called in the order of their registration. cause is the value of a panic, or nil.
 func (l *Later) Do(f func(cause any)) {
 	if l == nil {
 		f(nil)
@@ -51,14 +51,14 @@ func (l *Later) Do(f func(cause any)) {
 	l.ends = append(l.ends, f)
 }
 
-// Break ends the watch before it goes on.
+// Break ends the watch with its handler.
 func (l *Later) Break() {
 	if l != nil {
 		l.broken = true
 	}
 }
 
-// over calls what was to be called. One that panics keeps no other from being called.
+// over calls the functions. If one of them panics, the others are called all the same.
 func (l *Later) over(cause any) {
 	if len(l.ends) == 0 {
 		return

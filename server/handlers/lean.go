@@ -13,13 +13,13 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// lifts tells whether parts of the object that is sent may go to the store as text (resources.Lean). What is recorded of a request
-// shows it whole.
+// lifts tells whether parts of the request object may go to the store as text (resources.Lean). They may not if the audit records objects, because
+// it needs the whole object.
 func (q *request) lifts() bool {
 	return q.served.Lean != nil && q.sub == nil && fastpath.DefinitionSchemas.On() && !q.audit.RecordsObjects()
 }
 
-// decodeLifted reads the hub form of an object that is sent, of which parts stay text. Nil: it has to be read whole.
+// decodeLifted decodes a request object into its hub version, parts of which stay text. Nil: it must be decoded whole.
 func (q *request) decodeLifted(body []byte, fieldValidation string) runtime.Object {
 	lean, parts, ok := q.served.Lean.Lift(body, nil)
 	if !ok {
@@ -36,7 +36,7 @@ func (q *request) isLean(obj runtime.Object) bool {
 	return q.served.Lean != nil && q.served.Lean.IsLean(obj)
 }
 
-// existingLean reads the live object with parts that stay text. Nil: it has to be read whole.
+// existingLean decodes the live object, with parts that stay text. Nil: it must be decoded whole.
 func (q *request) existingLean(live *resources.Object) runtime.Object {
 	existing, parts, ok := q.served.DecodeLean(live)
 	if ok && q.served.Lean.Fill(existing, parts, 0) {
@@ -46,7 +46,7 @@ func (q *request) existingLean(live *resources.Object) runtime.Object {
 	return nil
 }
 
-// bothWhole makes both of two objects whole when one of them is: otherwise they cannot be compared.
+// bothWhole makes both objects whole if one of them is: otherwise they cannot be compared.
 func (q *request) bothWhole(existing, sent runtime.Object) error {
 	if q.isLean(existing) == q.isLean(sent) {
 		return nil
@@ -57,8 +57,8 @@ func (q *request) bothWhole(existing, sent runtime.Object) error {
 	return q.served.Lean.Restore(sent)
 }
 
-// applyLifted makes a new object of a configuration whose parts stay text. They are values as a whole, and so nobody owns a part of
-// one. Nil: it has to be applied whole.
+// applyLifted creates an object from a configuration whose parts stay text. These parts are atomic, so there are no field owners within them. Nil:
+// the configuration must be applied whole.
 func (p *patcher) applyLifted(empty runtime.Object) runtime.Object {
 	if !p.appliesLifted() {
 		return nil
@@ -77,17 +77,17 @@ func (p *patcher) appliesLifted() bool {
 	return p.typ == types.ApplyYAMLPatchType && fastpath.ApplyJSON.On() && p.q.lifts()
 }
 
-// lifted is a configuration with placeholders for its parts.
+// lifted is an apply configuration with placeholders for its parts.
 type lifted struct {
 	patch *unstructured.Unstructured
-	// parts are those that the object has, of which there are live, and those that only the configuration has.
+	// parts are first the parts of the live object, whose number is live, and then those that only the configuration has.
 	parts []string
 	live  int
-	// existing is the object with placeholders that have the numbers of parts, as those of the configuration.
+	// existing is the object, with placeholders numbered as in the configuration.
 	existing runtime.Object
 }
 
-// lift reads the configuration for an object with such parts. Nil: it has to be read whole.
+// lift decodes the configuration for an object with these parts. Nil: it must be decoded whole.
 func (p *patcher) lift(live []string) *lifted {
 	lean, parts, ok := p.q.served.Lean.Lift(p.body, live)
 	l := &lifted{patch: &unstructured.Unstructured{Object: map[string]any{}}, parts: parts, live: len(live)}
@@ -97,8 +97,7 @@ func (p *patcher) lift(live []string) *lifted {
 	return l
 }
 
-// existingLifted reads the live object for a configuration that is applied with parts that stay text, which they are in what it returns. Nil:
-// the object has to be read whole.
+// existingLifted decodes the live object for an apply configuration; the object's parts stay text. Nil: the object must be decoded whole.
 func (p *patcher) existingLifted(live *resources.Object) runtime.Object {
 	p.lifted = nil
 	existing, parts, ok := p.q.served.DecodeLean(live)
@@ -116,8 +115,8 @@ func (p *patcher) existingLifted(live *resources.Object) runtime.Object {
 	return nil
 }
 
-// applyToLifted applies a configuration to an object that existingLifted has read. Nil: it has to be applied to the whole object, which
-// this one is then.
+// applyToLifted applies a configuration to an object from existingLifted. Nil: the configuration must be applied to the whole object, to which
+// existing has been restored.
 func (p *patcher) applyToLifted(existing runtime.Object) (runtime.Object, error) {
 	l, lean := p.lifted, p.q.served.Lean
 	p.lifted = nil
@@ -128,10 +127,10 @@ func (p *patcher) applyToLifted(existing runtime.Object) (runtime.Object, error)
 	return nil, lean.Restore(existing)
 }
 
-// patchesLean tells whether a patch may be one of an object whose parts stay text. A merge patch may put other parts, or none, in the place of
-// those that are there: they are in a list, which it replaces. Other patches may look into them, unless they name what has none.
+// patchesLean tells whether an object whose parts stay text can be patched. A merge patch can replace or remove such parts, because they are in a
+// list, which it replaces. Other patches may refer to fields in them, unless staysBelow excludes that.
 func (p *patcher) patchesLean() bool {
-	if applies(p.typ) || !p.q.lifts() || !fastpath.BodyKind.On() { // by which the outcome is read, and new definitions are
+	if applies(p.typ) || !p.q.lifts() || !fastpath.BodyKind.On() { // BodyKind decodes the result, and new definitions
 		return false
 	}
 	if p.typ == types.MergePatchType || staysBelow(p.body, p.typ, p.q.served.Lean.Apart()) {
@@ -141,7 +140,7 @@ func (p *patcher) patchesLean() bool {
 	return false
 }
 
-// hasNull tells whether a part has a null in its JSON: within what a merge patch adds, upstream's library has a null mean something.
+// hasNull tells whether the JSON of a part contains a null, which upstream's library treats specially within values that a merge patch adds.
 func hasNull(part string) bool {
 	within := false
 	for i := max(strings.IndexByte(part, '{'), 0); i < len(part); i++ {
@@ -157,11 +156,12 @@ func hasNull(part string) bool {
 	return false
 }
 
-// patchedLean applies a patch to an object that existingLean has read. Nil: it has to be applied to the whole object, which existing is then.
+// patchedLean applies a patch to an object from existingLean. Nil: the patch must be applied to the whole object, to which existing has been
+// restored.
 func (p *patcher) patchedLean(ctx context.Context, existing runtime.Object, old []byte) (runtime.Object, error) {
 	served := p.q.served.Lean
 	if text, parts, ok := served.Lift(old, nil); ok {
-		short, added := *p, 0 // all parts stay
+		short, added := *p, 0 // no parts are added
 		if p.typ == types.MergePatchType {
 			added = len(parts)
 			short.body, parts, ok = served.Lift(p.body, parts)

@@ -33,7 +33,7 @@ func (h *Handlers) list(q *request) error {
 	return err
 }
 
-// fromCache tells whether kube-apiserver answers a list from its watch cache, also where it is not ready yet.
+// fromCache tells whether kube-apiserver serves a list from its watch cache, even while the cache is not initialized.
 func fromCache(opts *metainternalversion.ListOptions) bool {
 	if opts.Continue != "" || opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
 		return false
@@ -43,7 +43,7 @@ func fromCache(opts *metainternalversion.ListOptions) bool {
 	return opts.Limit == 0 || selects && (opts.ResourceVersion == "" || opts.ResourceVersion == "0" || opts.ResourceVersionMatch != "")
 }
 
-// collect finds the objects of a list.
+// collect reads the objects of a list.
 func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([]*resources.Object, metav1.ListMeta, error) {
 	s := q.selection(opts)
 	var err error
@@ -51,11 +51,11 @@ func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([
 		return nil, metav1.ListMeta{}, err
 	}
 	if opts.Continue != "" {
-		s.name = "" // a token speaks of a range
+		s.name = "" // a token refers to a range
 	}
 	page := page{limit: opts.Limit, began: h.age.begins()}
 	if opts.ResourceVersion == "0" && !q.served.Uncached {
-		page.limit = 0 // as kube-apiserver, which has the whole collection at hand at "any" version
+		page.limit = 0 // as kube-apiserver, which ignores the limit for resourceVersion 0
 	}
 	at, err := page.at(opts, s.name != "")
 	if err != nil {
@@ -83,7 +83,7 @@ func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([
 	return objects, m, s.failed
 }
 
-// one lists the single object that a selection can match.
+// one lists the only object that a selection can match.
 func one(snapshot resources.Snapshot, s *selection) ([]*resources.Object, metav1.ListMeta) {
 	m := metav1.ListMeta{ResourceVersion: resources.FormatRevision(snapshot.Revision()), ShardInfo: s.shard.info()}
 	if o := snapshot.Get(s.namespace, s.name); o != nil && s.matches(o) {
@@ -92,17 +92,17 @@ func one(snapshot resources.Snapshot, s *selection) ([]*resources.Object, metav1
 	return nil, m
 }
 
-// page is the part of a collection that one request is for.
+// page is the part of a collection that one request returns.
 type page struct {
 	limit int64
 	token *continueToken // nil for the first page
-	exact bool           // a revision was asked for
+	exact bool           // a revision was requested
 	began beginning
-	// fetched is how many objects were looked at.
+	// fetched is how many objects were read.
 	fetched int
 }
 
-// at says at which point the collection is to be read: the table of "Semantics for get and list".
+// at returns the revision at which to read the collection: the table of "Semantics for get and list".
 func (p *page) at(opts *metainternalversion.ListOptions, single bool) (resources.At, error) {
 	if opts.Continue != "" {
 		token, err := decodeContinue(opts.Continue)
@@ -137,7 +137,7 @@ func (p *page) at(opts *metainternalversion.ListOptions, single bool) (resources
 	return resources.At{Match: resources.NotOlderThan, Revision: rv}, nil
 }
 
-// read takes the objects of the page, and tells how the list goes on.
+// read returns the objects of the page and the metadata of the list, with the continue token.
 func (p *page) read(ctx context.Context, snapshot resources.Snapshot, s *selection) ([]*resources.Object, metav1.ListMeta) {
 	m := metav1.ListMeta{ResourceVersion: resources.FormatRevision(snapshot.Revision()), ShardInfo: s.shard.info()}
 	after := ""
@@ -180,7 +180,8 @@ const (
 		"or deleted between the time the first chunk was returned and now may show up in the list."
 )
 
-// expired makes pruned history a 410; a client in the midst of a list gets a token to go on with the present state.
+// expired turns the error of pruned history into a 410. A client in the middle of a list gets a token with which it can continue at the latest
+// revision.
 func (p *page) expired(err error) error {
 	var expired *resources.ExpiredError
 	if !errors.As(err, &expired) {
@@ -196,7 +197,7 @@ func (p *page) expired(err error) error {
 	return gone
 }
 
-// trimNamespace is the path of an object below the range of a list.
+// trimNamespace returns the path of an object relative to the range of a list.
 func trimNamespace(path, namespace string) string {
 	if namespace == "" {
 		return path

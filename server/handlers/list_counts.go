@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// listCounts are how many lists there were, and of how many objects. As kube-apiserver says of its watch cache, from which all of them are
-// here: none by an index of what objects have in them, and nothing evaluated that had to be read for that.
+// listCounts are kube-apiserver's counters of lists and their objects. All lists count as served from the watch cache: without an index, and with
+// no objects evaluated that had to be read from etcd.
 type listCounts struct {
 	total, fetched, evaluated, returned *prometheus.CounterVec
 }
@@ -27,7 +27,7 @@ func (c listCounts) all() []*prometheus.CounterVec {
 	return []*prometheus.CounterVec{c.total, c.fetched, c.evaluated, c.returned}
 }
 
-// add counts a list for which so many objects were looked at, and so many returned.
+// add counts a list.
 func (c listCounts) add(of schema.GroupResource, fetched, returned int) {
 	const cache = "watchcache"
 	c.total.WithLabelValues(of.Group, of.Resource, cache, "").Inc()
@@ -36,7 +36,7 @@ func (c listCounts) add(of schema.GroupResource, fetched, returned int) {
 	c.returned.WithLabelValues(of.Group, of.Resource, cache).Add(float64(returned))
 }
 
-// forget removes what was counted of a resource.
+// forget removes the series of a resource.
 func (c listCounts) forget(resource prometheus.Labels) {
 	for _, counter := range c.all() {
 		counter.DeletePartialMatch(resource)

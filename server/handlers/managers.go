@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/resources/typedjson"
 )
 
-// managerKey is under what the field manager of a path is kept with the served type, which it goes with.
+// managerKey is the key under which the served type caches the field manager of a path.
 type managerKey struct {
 	h           *Handlers
 	subresource string
@@ -42,7 +42,7 @@ func (h *Handlers) managerConfig(q *request) fieldmanager.Config {
 	if q.kind == q.served.GroupVersionKind {
 		c.Versions = q.served.Versions
 	} else {
-		c.Types = nil // a Scale is none of the type's own
+		c.Types = nil // a Scale is not among the type's own types
 	}
 	if q.sub != nil {
 		c.ResetFields = q.sub.ResetFields
@@ -50,14 +50,14 @@ func (h *Handlers) managerConfig(q *request) fieldmanager.Config {
 	return c
 }
 
-// throughText makes a definition of custom resources of maps, by way of its text. Upstream's converter has whatever decodes itself decoded
-// from a text that it writes first. Schemas are such, and within each other: each part of one is written and read as often as it is deep.
+// throughText converts a CustomResourceDefinition from maps by way of its JSON. Upstream's converter writes and decodes the JSON of each value with
+// an UnmarshalJSON method. Schemas have one and are nested, so the converter encodes each part of a schema as often as it is deep.
 func throughText(u *unstructured.Unstructured, into runtime.Object) bool {
 	text, ok := typedjson.Append(nil, u)
 	return ok && typedjson.Decode(text, into)
 }
 
-// managerName is the field manager that a client named, or else the beginning of its User-Agent.
+// managerName is the field manager in the request, or else the beginning of its User-Agent.
 func managerName(named, userAgent string) string {
 	if named != "" {
 		return named

@@ -19,14 +19,14 @@ import (
 	"github.com/rowlock/rowlock/server/codec"
 )
 
-// begin reads what every create, update and patch starts with, in the order in which kube-apiserver finds fault with them: the
-// format of the answer, the body, and the options of the query, which validate checks afterwards.
+// begin reads what create, update and patch have in common, in the order in which kube-apiserver reports errors: the format of the response, the
+// body, and the options of the query, which validate then checks.
 func (q *request) begin(opts runtime.Object, kind string, validate func() field.ErrorList) (codec.Format, []byte, error) {
 	f, err := q.format()
 	if err != nil {
 		return f, nil, err
 	}
-	if q.r.Method == http.MethodPost { // what is wrong with the format of another body is found out after the options
+	if q.r.Method == http.MethodPost { // with other methods an invalid body format is reported after the options
 		if _, err := q.offer.BodyMedia(q.r); err != nil {
 			return f, nil, err
 		}
@@ -45,7 +45,7 @@ func (q *request) begin(opts runtime.Object, kind string, validate func() field.
 	return f, body, nil
 }
 
-// listOptions reads and checks the options of list, watch and deletecollection.
+// listOptions decodes and validates the options of list, watch and deletecollection.
 func (q *request) listOptions() (*metainternalversion.ListOptions, error) {
 	opts := &metainternalversion.ListOptions{}
 	if err := q.decodeOptions(opts); err != nil {
@@ -67,7 +67,7 @@ func (q *request) listOptions() (*metainternalversion.ListOptions, error) {
 	return opts, q.selectName(opts)
 }
 
-// selectName makes a name in the path (the legacy /watch/ form) the same as a field selector for it.
+// selectName turns a name in the path (the legacy /watch/ form) into a field selector.
 func (q *request) selectName(opts *metainternalversion.ListOptions) error {
 	if q.info.Name == "" {
 		return nil
@@ -86,19 +86,19 @@ func invalidOptions(kind string, errs field.ErrorList) error {
 	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
 }
 
-// selection is which objects of a type a list or a watch is about.
+// selection says which objects of a type a list or a watch selects.
 type selection struct {
 	namespace, name string // narrow the range; empty: all
 	labels          labels.Selector
 	fields          fields.Selector
 	shard           *shard
-	// needs are what an object has to have to match, of the labels and fields that are stored with it.
+	// needs are conditions on the stored labels and fields that a matching object must meet.
 	needs resources.Needs
-	// fieldsOf reads the selectable fields of an object; nil: they are those stored with it.
+	// fieldsOf reads the selectable fields of an object; nil: they are stored with it.
 	fieldsOf func(*resources.Object) (fields.Set, error)
-	// convert has objects converted whose fields are to be read. Nil: nobody has to be asked.
+	// convert converts objects whose fields are to be read. Nil: no conversion webhook is needed.
 	convert func(context.Context, []*resources.Object) error
-	// failed is the first error of fieldsOf. Who asks what matches has to look at it before an answer is given.
+	// failed is the first error of fieldsOf. Callers of matches must check it before they respond.
 	failed error
 }
 
@@ -117,11 +117,11 @@ func (q *request) selection(opts *metainternalversion.ListOptions) selection {
 	if q.served.FieldsOf == nil {
 		s.needs = resources.NeedsOf(s.labels, s.fields)
 	} else {
-		s.needs = resources.NeedsOf(s.labels, nil) // its fields are not those that are stored
+		s.needs = resources.NeedsOf(s.labels, nil) // its selectable fields are not stored
 	}
 	if of := q.served.FieldsOf; of != nil {
 		r := codec.NewRenderer(q.served, codec.Format{})
-		r.Bulk(2) // what is made to be looked at is kept where there is room
+		r.Bulk(2) // rendered objects are cached while there is room
 		if q.served.Converted != nil {
 			s.convert = r.Convert
 		}
@@ -143,7 +143,7 @@ func (q *request) selection(opts *metainternalversion.ListOptions) selection {
 	return s
 }
 
-// everything tells whether the selection leaves nothing out of its range.
+// everything tells whether the selection excludes nothing in its range.
 func (s *selection) everything() bool { return s.labels == nil && s.fields == nil && s.shard == nil }
 
 func (s *selection) matches(o *resources.Object) bool {
@@ -172,7 +172,7 @@ func (s *selection) matches(o *resources.Object) bool {
 // objectFields are the selectable fields of an object.
 type objectFields struct {
 	o   *resources.Object
-	own fields.Set // other than those every object has
+	own fields.Set // besides name and namespace
 }
 
 func (f objectFields) Has(name string) bool {

@@ -24,16 +24,16 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// patchTypes are the kinds of patch, whatever features are on.
+// patchTypes are the kinds of patch that need no feature gate.
 var patchTypes = []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType)}
 
-// patchType is the kind of patch that a body says it is.
+// patchType is the kind of patch in the Content-Type.
 func (q *request) patchType() string {
 	contentType, _, _ := strings.Cut(q.r.Header.Get("Content-Type"), ";")
 	return contentType
 }
 
-// takesPatch tells whether there is such a kind of patch. A strategic merge goes by the tags of Go types.
+// takesPatch tells whether the path supports a kind of patch. A strategic merge patch needs the tags of Go types.
 func (q *request) takesPatch(contentType string) bool {
 	if contentType == string(types.StrategicMergePatchType) && q.served.Untyped {
 		return false
@@ -41,7 +41,7 @@ func (q *request) takesPatch(contentType string) bool {
 	return slices.Contains(patchTypes, contentType) || q.offer.CBOR() && contentType == string(types.ApplyCBORPatchType)
 }
 
-// unknownPatch is the answer to a patch in none of the forms that the path takes.
+// unknownPatch is the error for a patch of an unsupported kind.
 func (q *request) unknownPatch() error {
 	if !q.defined() {
 		return status.UnknownPatch()
@@ -58,7 +58,7 @@ func applies(typ types.PatchType) bool {
 	return typ == types.ApplyYAMLPatchType || typ == types.ApplyCBORPatchType
 }
 
-// patch changes an object by a patch ("Updates to existing resources").
+// patch patches an object ("Updates to existing resources").
 func (h *Handlers) patch(q *request) error {
 	opts := &metav1.PatchOptions{}
 	p := &patcher{h: h, q: q, typ: types.PatchType(q.patchType()), opts: opts}
@@ -94,14 +94,14 @@ func (h *Handlers) patch(q *request) error {
 	return h.modify(m, r)
 }
 
-// wellFormed refuses what is no JSON, or no YAML, before anything is looked up.
+// wellFormed rejects invalid JSON or YAML before anything is looked up.
 func wellFormed(ctx context.Context, body []byte, typ types.PatchType) error {
 	switch typ {
 	case types.ApplyCBORPatchType:
-		return nil // that is seen when it is applied
+		return nil // apply reports it
 	case types.ApplyYAMLPatchType:
 		if utilyaml.IsJSONBuffer(body) {
-			return nil // that is seen when it is applied, too
+			return nil // apply reports that, too
 		}
 		return inTurn(ctx, body, func() error {
 			if _, err := utilyaml.ToJSON(body); err != nil {
@@ -122,7 +122,7 @@ func updateOptionsOf(o *metav1.PatchOptions) *metav1.UpdateOptions {
 	return u
 }
 
-// patcher applies one patch. What it does depends on the object alone, so that a conflict leads to another round.
+// patcher applies one patch. The result depends on the existing object alone, so that a conflict leads to another attempt.
 type patcher struct {
 	h          *Handlers
 	q          *request
@@ -138,16 +138,16 @@ type patcher struct {
 	lifted *lifted
 }
 
-// sent stands for the patch and all that its outcome depends on.
+// sent is a digest of the patch and everything else that its result depends on.
 func (p *patcher) sent() resources.Digest {
 	body := sha256.Sum256(p.body)
 	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %t %x", p.typ, p.opts.FieldManager, p.by, p.validation, p.forces(), body))
 }
 
-// forces tells whether an apply takes fields from others.
+// forces tells whether an apply takes over fields of other managers.
 func (p *patcher) forces() bool { return p.opts.Force != nil && *p.opts.Force }
 
-// apply makes the patched object of the existing one.
+// apply returns the patched object.
 func (p *patcher) apply(ctx context.Context, existing runtime.Object, json func() ([]byte, error)) (runtime.Object, error) {
 	exists := hasUID(existing)
 	if !exists && !applies(p.typ) {

@@ -25,8 +25,7 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// applyServerSide merges an apply configuration into an object, or makes one of it ("HTTP PATCH using Server-Side Apply",
-// KEP-555).
+// applyServerSide merges an apply configuration into an object, or creates an object from it ("HTTP PATCH using Server-Side Apply", KEP-555).
 func (p *patcher) applyServerSide(ctx context.Context, existing runtime.Object, exists bool) (runtime.Object, error) {
 	live := existing
 	if !exists {
@@ -70,15 +69,15 @@ func (p *patcher) applyServerSide(ctx context.Context, existing runtime.Object, 
 	return obj, nil
 }
 
-// configuration reads what is to be applied. clean is set when no key is in it twice. Clients send JSON, which is YAML
-// too, but takes a tenth of the time to read as what it is.
+// configuration decodes the apply configuration. clean is set when it has no duplicate keys. Clients send JSON, which is YAML too, but can be
+// decoded as JSON in a tenth of the time.
 func (p *patcher) configuration(ctx context.Context) (patch *unstructured.Unstructured, clean bool, err error) {
 	patch = &unstructured.Unstructured{Object: map[string]any{}}
 	if p.typ == types.ApplyCBORPatchType {
 		if err := cbor.Unmarshal(p.body, &patch.Object); err != nil {
 			return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 		}
-		return patch, true, nil // a key that is there twice makes it no CBOR
+		return patch, true, nil // CBOR with duplicate keys is invalid
 	}
 	if fastpath.ApplyJSON.On() {
 		if readJSON(p.body, &patch.Object) {
@@ -95,7 +94,7 @@ func (p *patcher) configuration(ctx context.Context) (patch *unstructured.Unstru
 	})
 }
 
-// readJSON reads a configuration that is JSON, has no key twice, and means the same as YAML, as which kube-apiserver reads it. It
+// readJSON decodes a configuration that is JSON without duplicate keys and has the same meaning as YAML, in which kube-apiserver reads it. It
 // returns false for any other.
 func readJSON(body []byte, into *map[string]any) bool {
 	if !readsAlike(body) {
@@ -109,7 +108,7 @@ func readStrictly(body []byte, into *map[string]any) bool {
 	return err == nil && len(strict) == 0 && *into != nil
 }
 
-// numberLength is how many bytes the number has that a JSON text begins with.
+// numberLength is the length in bytes of the number at the beginning of a JSON text.
 func numberLength(text []byte) int {
 	if n := bytes.IndexFunc(text, func(r rune) bool { return !strings.ContainsRune("+-.0123456789Ee", r) }); n >= 0 {
 		return n
@@ -117,8 +116,8 @@ func numberLength(text []byte) int {
 	return len(text)
 }
 
-// numberReadsAlike tells whether YAML makes of a number what JSON makes of it: a whole number with a fraction or an exponent is an integer
-// to those who read YAML, and a float to those who read JSON.
+// numberReadsAlike tells whether a number means the same in YAML and JSON: YAML decodes a whole number with a fraction or an exponent as an
+// integer, JSON as a float.
 func numberReadsAlike(number string) bool {
 	if !strings.ContainsAny(number, ".eE") {
 		return true
@@ -127,11 +126,10 @@ func numberReadsAlike(number string) bool {
 	return err == nil && f != math.Trunc(f)
 }
 
-// readsAlike tells whether YAML takes all characters of a JSON text, and for what they are: it knows no escaped slash, no
-// surrogates and no control characters, more ends of lines, and no key that is longer than 1,024 characters or not on one
-// line with its colon.
+// readsAlike tells whether YAML reads a JSON text in the same way. YAML has no escaped slash, no surrogates and no control characters, but more
+// line breaks. A key must have at most 1,024 characters and be on one line with its colon.
 func readsAlike(body []byte) bool {
-	opened := -1 // where the string begins that is being read
+	opened := -1 // start of the current string
 	for i := 0; i < len(body); {
 		if opened >= 0 {
 			if i += jsonscan.PrintableLength(body[i:]); i == len(body) {

@@ -13,20 +13,20 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// Some patches take a time that is quadratic in their size: minutes for what fits into one request, which kube-apiserver spends after it
-// has told the client of a timeout. They are refused where honest ones do not come near.
+// Some patches take time quadratic in their size: minutes for one that fits into a request. kube-apiserver spends that time after the client's
+// timeout. These bounds reject such patches; legitimate ones do not come near them.
 const (
-	// mostNesting is how many bytes may be read to merge a document of which every level is read by itself: each byte counts as often as
-	// it is nested. One of 3 MiB may be nested 40 levels deep on average.
+	// mostNesting bounds the bytes read to merge a document each of whose levels is decoded separately: each byte counts once per level. A document
+	// of 3 MiB may have an average depth of 40.
 	mostNesting = 128 << 20
-	// mostComparisons is how many elements may be compared to find those of a strategic merge patch in lists that are merged: upstream
-	// needs some 20 s on one core for as many, of the 34 s that a patch may take. Two lists of 5,000 elements, in whatever order, take fewer.
+	// mostComparisons bounds the comparisons that find the elements of a strategic merge patch in merged lists. Upstream needs some 20 s on one
+	// core for that many; a patch may take 34 s. Two lists of 5,000 elements, in any order, take fewer.
 	mostComparisons = 512 << 20
-	// fewBytes is how large a strategic merge patch and its object are together that cannot come near that.
+	// fewBytes is the size of a strategic merge patch and its object below which they cannot reach that bound.
 	fewBytes = 8 << 10
 )
 
-// nesting is the sum of how deep each byte of a JSON text is nested. A bracket counts as what is within it but for the opening one.
+// nesting is the sum of the depths of all bytes of a JSON text. An opening bracket counts as outside, a closing one as inside.
 func nesting(text []byte) (sum int64) {
 	depth := int64(0)
 	for i := 0; i < len(text); i++ {
@@ -34,7 +34,7 @@ func nesting(text []byte) (sum int64) {
 		switch text[i] {
 		case '"':
 			end := jsonscan.EndOfString(text, i)
-			if end == 0 { // it is not JSON: the rest counts as a string
+			if end == 0 { // invalid JSON: the rest counts as a string
 				end = len(text)
 			}
 			sum += depth * int64(end-i-1)
@@ -48,8 +48,8 @@ func nesting(text []byte) (sum int64) {
 	return sum
 }
 
-// affordable refuses a patch that would take too long to apply. Both texts are valid JSON. Small ones, which are nearly all, are not looked
-// at: the sums cannot be reached by them.
+// affordable rejects a patch that would take too long to apply. Both texts are valid JSON. Small ones, which are nearly all, are not examined,
+// because they cannot reach the bounds.
 func affordable(typ types.PatchType, patch, old []byte) error {
 	switch typ {
 	case types.MergePatchType:
@@ -60,7 +60,7 @@ func affordable(typ types.PatchType, patch, old []byte) error {
 		if deep(old) && deepestPointer(patch) > 64 {
 			return tooCostly("too deep in a large object")
 		}
-	case types.StrategicMergePatchType: // affordableLists looks further
+	case types.StrategicMergePatchType: // affordableLists checks further
 		if int64(len(patch))*int64(len(old)+len(patch)) > 6*mostNesting && (deep(patch) || deep(old)) {
 			return tooCostly("nested too deeply")
 		}
@@ -68,11 +68,11 @@ func affordable(typ types.PatchType, patch, old []byte) error {
 	return nil
 }
 
-// affordableLists refuses a strategic merge patch with which too many elements would be compared.
+// affordableLists rejects a strategic merge patch that would need too many comparisons.
 func affordableLists(original, patch map[string]any, schema runtime.Object) error {
 	m, err := strategicpatch.NewPatchMetaFromStruct(schema)
 	if err != nil {
-		return nil // upstream says so
+		return nil // upstream reports it
 	}
 	c := comparisons{most: mostComparisons}
 	if c.objects(original, patch, m); c.tooMany() {
@@ -81,7 +81,7 @@ func affordableLists(original, patch map[string]any, schema runtime.Object) erro
 	return nil
 }
 
-// deep tells whether to read each level of a text by itself takes too long.
+// deep tells whether decoding each level of a text separately takes too long.
 func deep(text []byte) bool {
 	return int64(len(text))*int64(len(text))/2 > mostNesting && nesting(text) > mostNesting
 }
@@ -90,7 +90,7 @@ func tooCostly(what string) error {
 	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the patch is %s", what))
 }
 
-// deepestPointer is how many parts the longest path of a JSON Patch has.
+// deepestPointer is the number of elements of the longest path in a JSON Patch.
 func deepestPointer(patch []byte) (most int) {
 	gjson.ParseBytes(patch).ForEach(func(_, operation gjson.Result) bool {
 		operation.ForEach(func(key, value gjson.Result) bool {

@@ -8,28 +8,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// comparisons counts those that upstream's strategic merge makes: it searches each element of a list that it merges from the beginning of
-// the list, and sorts the list by places that it searches in the same way. Here places are looked up, so that to count takes far less
-// than to merge.
+// comparisons counts the comparisons of upstream's strategic merge: for each element of a merged list it searches the list from the beginning, and
+// it sorts the list by positions that it finds in the same way. Here positions are looked up, so that counting takes far less time than merging.
 //
-// The count is upstream's, and a little for each element; it is higher when the patch has a key twice in one list. Hence nothing that
-// clients make is refused when upstream merges it with fewer than mostComparisons. Where upstream stops (elements of different types,
-// fields that there are not) no more is counted, and upstream words the refusal.
+// The count is upstream's, plus a little for each element; it is higher when the patch has a key twice in one list. Hence no patch of a real client
+// is rejected that upstream merges with fewer than mostComparisons. Where upstream stops with an error (elements of different types, unknown
+// fields), counting stops, too, and upstream reports the error.
 type comparisons struct {
 	n    int64
-	most int64 // beyond it nothing has to be counted
+	most int64 // counting stops beyond it
 }
 
-// reading is how many comparisons take as long as the count takes for an element, whatever upstream does with it: nobody makes the count
-// itself long by lists that cost upstream little.
+// reading is the number of comparisons that take as long as counting one element. It is added for each element, so that lists that are cheap for
+// upstream cannot make the count itself slow.
 const reading = 16
 
 func (c *comparisons) tooMany() bool { return c.n > c.most }
 
-// objects counts what to merge a patch into an object takes.
+// objects counts the comparisons to merge a patch into an object.
 func (c *comparisons) objects(original, patch map[string]any, schema strategicpatch.LookupPatchMeta) {
 	if _, directive := patch["$patch"]; directive {
-		return // it replaces the object, or deletes it
+		return // it replaces or deletes the object
 	}
 	for key, value := range patch {
 		if c.tooMany() {
@@ -45,13 +44,13 @@ func (c *comparisons) objects(original, patch map[string]any, schema strategicpa
 	}
 }
 
-// field counts what to merge a value into a field takes. Lists of what to delete are merged whatever the field's strategy is.
+// field counts the comparisons to merge a value into a field. Lists of deletions are merged whatever the field's strategy is.
 func (c *comparisons) field(original map[string]any, name string, value any, schema strategicpatch.LookupPatchMeta, deletes bool) {
 	switch value := value.(type) {
 	case map[string]any:
 		old, ok := original[name].(map[string]any)
 		if !ok {
-			return // upstream takes the value as it is
+			return // upstream takes the value unchanged
 		}
 		if inner, m, err := schema.LookupPatchMetadataForStruct(name); err == nil && !slices.Contains(m.GetPatchStrategies(), "replace") {
 			c.objects(old, value, inner)
@@ -67,7 +66,7 @@ func (c *comparisons) field(original map[string]any, name string, value any, sch
 	}
 }
 
-// ordered counts what to merge a list takes whose order the patch gives.
+// ordered counts the comparisons to merge a list whose order is in the patch.
 func (c *comparisons) ordered(original, patch map[string]any, name string, schema strategicpatch.LookupPatchMeta) {
 	order, isList := patch["$setElementOrder/"+name].([]any)
 	inner, m, err := schema.LookupPatchMetadataForSlice(name)
@@ -93,8 +92,8 @@ func (c *comparisons) ordered(original, patch map[string]any, name string, schem
 	c.arrange(merged, keysOf(order, key), keysOf(old, key), objects)
 }
 
-// kindOf tells whether the elements of two lists are objects. It is not ok when there are none, or not all are of one type, or one
-// is null: upstream refuses that.
+// kindOf tells whether the elements of two lists are objects. ok is false when there are none, their types differ, or one is null: upstream rejects
+// these lists.
 func (c *comparisons) kindOf(a, b []any) (objects, ok bool) {
 	c.n += reading * int64(len(a)+len(b))
 	var kind reflect.Type

@@ -25,7 +25,7 @@ func (p *patcher) jsonOrMerge(ctx context.Context, old []byte) (runtime.Object, 
 	if p.typ == types.JSONPatchType {
 		path, fast = fastpath.JSONPatch, p.operateFast
 	}
-	if path.On() && fastpath.BodyKind.On() { // with which the outcome is decoded
+	if path.On() && fastpath.BodyKind.On() { // BodyKind decodes the result
 		if p.isOrderless() {
 			if obj, ok := fast(old); ok {
 				return obj, nil
@@ -49,7 +49,7 @@ func (p *patcher) jsonOrMerge(ctx context.Context, old []byte) (runtime.Object, 
 	return p.decodePatched(ctx, patched, strict)
 }
 
-// jsonPatchOp is what strict decoding holds a JSON Patch against.
+// jsonPatchOp is the type for strict decoding of a JSON Patch.
 type jsonPatchOp struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -73,8 +73,8 @@ func (p *patcher) jsonPatch(old []byte) (patched []byte, strict []error, err err
 	return patched, strict, nil
 }
 
-// mergeFast applies a merge patch to which there is nothing to object. ok is false for any other, which then takes the way
-// that tells what is wrong with it.
+// mergeFast applies a merge patch that is free of errors. ok is false for any other patch, which then takes the slow path, whose errors are
+// kube-apiserver's.
 func (p *patcher) mergeFast(old []byte) (obj runtime.Object, ok bool) {
 	if !utf8.Valid(p.body) {
 		return nil, false
@@ -86,8 +86,8 @@ func (p *patcher) mergeFast(old []byte) (obj runtime.Object, ok bool) {
 	return p.q.decodeJSON(mergeJSON(old, parsed(p.body)), p.validation, true)
 }
 
-// isOrderless tells whether the order of keys and the escapes in the outcome of a patch do not matter: no part of the type is kept as it was
-// sent (runtime.RawExtension), of which upstream's libraries write anew what they patch.
+// isOrderless tells whether the order of keys and the escapes in a patch's result do not matter. They matter for types with a part that is stored
+// as sent (runtime.RawExtension): upstream's libraries encode such a part again when they patch it.
 func (p *patcher) isOrderless() bool {
 	if p.q.served.Untyped {
 		return true
@@ -109,7 +109,7 @@ func (p *patcher) mergePatch(old []byte) (patched []byte, strict []error, err er
 	return patched, strict, err
 }
 
-// decodePatched reads the outcome of a patch; strict are the errors of strict decoding that the patch itself had.
+// decodePatched decodes the result of a patch; strict are the errors from strict decoding of the patch itself.
 func (p *patcher) decodePatched(ctx context.Context, patched []byte, strict []error) (runtime.Object, error) {
 	q := p.q
 	if len(strict) == 0 && fastpath.BodyKind.On() {
@@ -140,7 +140,7 @@ func (p *patcher) decodePatched(ctx context.Context, patched []byte, strict []er
 	return into, p.strictOutcome(ctx, strict, string(patched))
 }
 
-// strictOutcome makes unknown and duplicate fields warnings or an error, as asked.
+// strictOutcome turns unknown and duplicate fields into warnings or an error, as requested.
 func (p *patcher) strictOutcome(ctx context.Context, strict []error, shown string) error {
 	switch {
 	case len(strict) == 0:

@@ -7,12 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// lists counts what to merge two lists takes, and returns the keys of what they become.
+// lists counts the comparisons to merge two lists, and returns the keys of the merged list.
 func (c *comparisons) lists(original, patch []any, key string, schema strategicpatch.LookupPatchMeta, deletes bool) []any {
 	objects, ok := c.kindOf(original, patch)
 	switch {
 	case !ok, objects && key == "", !objects && deletes:
-		return nil // upstream refuses the first two, and looks up what to delete
+		return nil // upstream rejects the first two cases, and uses a lookup for the third
 	case objects:
 		return c.merge(original, patch, key, schema)
 	}
@@ -23,8 +23,7 @@ func (c *comparisons) lists(original, patch []any, key string, schema strategicp
 	return c.arrange(merged, patch, original, false)
 }
 
-// distinct counts what to take the second ones out of a list of scalars takes: each element that stays is compared with all that are
-// still behind it.
+// distinct counts the comparisons to remove duplicates from a list of scalars: each remaining element is compared with all that are left behind it.
 func (c *comparisons) distinct(list []any) []any {
 	count := make(map[any]int, len(list))
 	for _, element := range list {
@@ -42,18 +41,18 @@ func (c *comparisons) distinct(list []any) []any {
 	return kept
 }
 
-// An element is one of a list of objects.
+// element is an element of a list of objects.
 type element struct {
 	key    any
 	object map[string]any
-	copied bool           // the object is nobody else's
-	last   map[string]any // what was merged into it, but is not in object yet
+	copied bool           // the object is not shared
+	last   map[string]any // merged into the element, but not in object yet
 }
 
-// again is how many comparisons stand for an element that the patch has once more: so that nobody makes the count itself long by having it often.
+// again is the count for an element that the patch repeats, so that repeating it often cannot make the count itself slow.
 const again = 64 << 10
 
-// merged is the element with what was merged into it. Only who sends the same key twice asks for that.
+// merged returns the element with everything merged into it. It is needed only for patches that repeat a key.
 func (c *comparisons) merged(e *element) map[string]any {
 	if e.last != nil {
 		c.n += again
@@ -66,7 +65,7 @@ func (c *comparisons) merged(e *element) map[string]any {
 	return e.object
 }
 
-// copyOf is a copy in which fields can be set, and lists be made longer.
+// copyOf returns a copy whose fields can be set and whose lists can grow.
 func (c *comparisons) copyOf(object map[string]any) map[string]any {
 	c.n += reading * int64(len(object))
 	result := make(map[string]any, len(object))
@@ -75,7 +74,7 @@ func (c *comparisons) copyOf(object map[string]any) map[string]any {
 		case map[string]any:
 			result[name] = c.copyOf(value)
 		case []any:
-			c.n += int64(len(value)) // which are copied when the list grows
+			c.n += int64(len(value)) // copied when the list grows
 			result[name] = slices.Clip(value)
 		default:
 			result[name] = value
@@ -84,7 +83,7 @@ func (c *comparisons) copyOf(object map[string]any) map[string]any {
 	return result
 }
 
-// overlay adds what is in a patch: the lists become as long as those of a merge at least.
+// overlay adds the members of a patch: its lists become at least as long as merged ones.
 func overlay(into, patch map[string]any) {
 	for name, value := range patch {
 		switch value := value.(type) {
@@ -104,7 +103,7 @@ func overlay(into, patch map[string]any) {
 	}
 }
 
-// nests tells whether an object has more than scalars.
+// nests tells whether an object has members other than scalars.
 func nests(object map[string]any) bool {
 	for _, value := range object {
 		switch value.(type) {
@@ -115,7 +114,7 @@ func nests(object map[string]any) bool {
 	return false
 }
 
-// merge counts what to merge two lists of objects takes, and returns the keys of what they become.
+// merge counts the comparisons to merge two lists of objects, and returns the keys of the merged list.
 func (c *comparisons) merge(original, patch []any, key string, schema strategicpatch.LookupPatchMeta) []any {
 	have := make([]element, len(original), len(original)+len(patch))
 	for i, object := range original {
@@ -165,7 +164,7 @@ func (c *comparisons) merge(original, patch []any, key string, schema strategicp
 	return c.arrange(merged, by, server, true)
 }
 
-// without counts what to delete elements takes: a search for each one, and one that finds no more.
+// without counts the comparisons to delete elements: one search per element, and a last one that finds none.
 func (c *comparisons) without(have []element, deleted []any) []element {
 	if len(deleted) == 0 {
 		return have
@@ -184,8 +183,8 @@ func (c *comparisons) without(have []element, deleted []any) []element {
 	return slices.DeleteFunc(have, func(e element) bool { return gone[e.key] })
 }
 
-// arrange counts what to bring a merged list into order takes, and returns it in that order: what is in one list by that, and the others by
-// where they were.
+// arrange counts the comparisons to sort a merged list, and returns it sorted: elements in by in the order of by, the others in the order of
+// server.
 func (c *comparisons) arrange(merged, by, server []any, objects bool) []any {
 	byPlace, serverPlace := places(by), places(server)
 	var sent, others []any
@@ -229,7 +228,7 @@ func (c *comparisons) sort(keys []any, places map[any]int, n int) {
 	})
 }
 
-// find counts what to search a key in a list of n takes.
+// find counts the comparisons to find a key in a list of n.
 func (c *comparisons) find(places map[any]int, n int, key any) (place int, found bool) {
 	place, found = places[key]
 	if found {
@@ -239,7 +238,7 @@ func (c *comparisons) find(places map[any]int, n int, key any) (place int, found
 	return place, found
 }
 
-// places are where in a list each key is first.
+// places returns the first position of each key in a list.
 func places(keys []any) map[any]int {
 	at := make(map[any]int, len(keys))
 	for i, key := range keys {
@@ -250,7 +249,7 @@ func places(keys []any) map[any]int {
 	return at
 }
 
-// keysOf are the keys of elements, or the elements where the list is of scalars.
+// keysOf returns the keys of elements, or the elements themselves in a list of scalars.
 func keysOf(list []any, key string) []any {
 	keys := make([]any, len(list))
 	for i, element := range list {
@@ -259,7 +258,7 @@ func keysOf(list []any, key string) []any {
 	return keys
 }
 
-// keyOf is the key of an element. One that is not there, or that cannot be compared, is like no other.
+// keyOf returns the key of an element. A missing or incomparable key equals no other.
 func keyOf(element any, key string) any {
 	if object, ok := element.(map[string]any); ok {
 		if element, ok = object[key]; !ok {

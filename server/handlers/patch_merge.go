@@ -8,9 +8,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// mergeJSON applies a JSON Merge Patch (RFC 7386) to an object. What the patch does not touch is copied as it stands; to
-// parse and encode the whole of a pod again, as a general library does, takes a sixth of the time of the request. Both
-// must be valid JSON objects.
+// mergeJSON applies a JSON Merge Patch (RFC 7386) to an object. Whatever the patch does not touch is copied unchanged; a general library, which
+// decodes and encodes a whole Pod again, takes a sixth of the time of the request. Both texts must be valid JSON objects.
 func mergeJSON(doc []byte, patch gjson.Result) []byte {
 	var out bytes.Buffer
 	out.Grow(len(doc) + len(patch.Raw))
@@ -18,12 +17,12 @@ func mergeJSON(doc []byte, patch gjson.Result) []byte {
 	return out.Bytes()
 }
 
-// parsed is valid JSON to be read where it is: gjson.ParseBytes copies it. The text must not change as long as the result is in use.
+// parsed reads valid JSON in place: gjson.ParseBytes copies it. The text must not change while the result is in use.
 func parsed(text []byte) gjson.Result {
 	return gjson.Parse(unsafe.String(unsafe.SliceData(text), len(text)))
 }
 
-// mergeObject writes doc with patch merged into it. A doc that is no object counts as an empty one.
+// mergeObject writes doc with patch merged into it. If doc is no object, it counts as an empty one.
 func mergeObject(out *bytes.Buffer, doc, patch gjson.Result) {
 	changes := patchMembers(patch)
 	open := byte('{')
@@ -73,8 +72,8 @@ func mergeValue(out *bytes.Buffer, old, patch gjson.Result) {
 	}
 }
 
-// mergeArray writes an array, which replaces whatever was there. The RFC takes it as it is; kube-apiserver leaves null
-// members of objects in it out, unless it replaces an object.
+// mergeArray writes an array that replaces the old value. The RFC leaves the array unchanged; kube-apiserver removes null members of objects in it,
+// unless it replaces an object.
 func mergeArray(out *bytes.Buffer, patch gjson.Result) {
 	open := byte('[')
 	patch.ForEach(func(_, element gjson.Result) bool {
@@ -90,11 +89,11 @@ func mergeArray(out *bytes.Buffer, patch gjson.Result) {
 }
 
 type patchMember struct {
-	key   string // as it is written, with quotes
+	key   string // as written, with quotes
 	value gjson.Result
 }
 
-// patchMembers are the members of a patch by name; of those given twice the last counts.
+// patchMembers returns the members of a patch by name; the last of duplicates counts.
 func patchMembers(patch gjson.Result) map[string]patchMember {
 	members := map[string]patchMember{}
 	patch.ForEach(func(key, value gjson.Result) bool {

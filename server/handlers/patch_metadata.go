@@ -17,15 +17,15 @@ import (
 	"github.com/rowlock/rowlock/server/codec"
 )
 
-// keepsRest tells whether a patch is one of metadata alone, of which no more than metadata is answered. Where somebody else would have
-// to be asked for the object in the version of the request, or in the one that is stored by now, it is then changed in the one that it is
-// stored in: who takes finalizers off in this way, as kube-controller-manager does, needs nobody else.
+// keepsRest tells whether a patch changes only metadata and the response has only metadata. If a conversion webhook would be needed for the
+// request's version or the current storage version, the object is then patched in the version in which it is stored. Thus removing finalizers in
+// this way, as kube-controller-manager does, needs no webhook.
 func (p *patcher) keepsRest(f codec.Format) bool {
 	return p.q.served.Converted != nil && p.q.sub == nil && f.As == codec.AsPartial && ofMetadata(p.body, p.typ)
 }
 
-// elsewhere returns an existing object that is to be stored in the version in which it is stored (UpdateRequest.MetadataElsewhere); nil:
-// both are that of the request.
+// elsewhere returns the existing object if it is to be stored in the version in which it is stored (UpdateRequest.MetadataElsewhere); nil if both
+// its version and the storage version are the request's.
 func (p *patcher) elsewhere(existing runtime.Object) *unstructured.Unstructured {
 	u, ok := existing.(*unstructured.Unstructured)
 	if !p.metadataElsewhere || !ok || u.GroupVersionKind().Version == p.q.kind.Version && p.q.served.StorageVersion == p.q.kind.GroupVersion() {
@@ -34,8 +34,8 @@ func (p *patcher) elsewhere(existing runtime.Object) *unstructured.Unstructured 
 	return u
 }
 
-// patchedElsewhere applies a patch of metadata to an object whose rest, which may be in another version than that of the request, is none
-// of its business: it is shown an object that has nothing but metadata.
+// patchedElsewhere applies a metadata patch to an object whose other fields may be in another version than the request's. The patch is applied to
+// an object that has only metadata.
 func (p *patcher) patchedElsewhere(ctx context.Context, existing *unstructured.Unstructured) (runtime.Object, error) {
 	version, kind := p.q.kind.ToAPIVersionAndKind()
 	old, err := json.Marshal(map[string]any{"apiVersion": version, "kind": kind, "metadata": existing.Object["metadata"]})
@@ -62,7 +62,7 @@ func (p *patcher) patchedElsewhere(ctx context.Context, existing *unstructured.U
 	return manager.Update(existing, obj, p.by), nil
 }
 
-// managerElsewhere is the field manager of another version, served or not. It is made for one patch.
+// managerElsewhere returns a field manager for another version, served or not. It is for one patch only.
 func (p *patcher) managerElsewhere(kind schema.GroupVersionKind) (*fieldmanager.Manager, error) {
 	c := p.h.managerConfig(p.q)
 	c.Kind, c.Hub = kind, kind.GroupVersion()
@@ -72,12 +72,12 @@ func (p *patcher) managerElsewhere(kind schema.GroupVersionKind) (*fieldmanager.
 	return fieldmanager.New(c)
 }
 
-// ofMetadata tells whether a patch changes metadata alone.
+// ofMetadata tells whether a patch changes only metadata.
 func ofMetadata(body []byte, typ types.PatchType) bool {
 	return typ != types.StrategicMergePatchType && staysBelow(body, typ, []string{"/metadata/"})
 }
 
-// staysBelow tells whether a patch names nothing but what is below paths, which are beginnings of JSON pointers.
+// staysBelow tells whether a patch touches only fields below paths, which are prefixes of JSON pointers.
 func staysBelow(body []byte, typ types.PatchType, paths []string) bool {
 	patch := gjson.ParseBytes(body)
 	switch typ {
@@ -87,7 +87,7 @@ func staysBelow(body []byte, typ types.PatchType, paths []string) bool {
 		only := true
 		patch.ForEach(func(_, operation gjson.Result) bool {
 			only = operation.Get("path").Exists()
-			operation.ForEach(func(key, value gjson.Result) bool { // of keys that are there twice the last one counts
+			operation.ForEach(func(key, value gjson.Result) bool { // the last of duplicate keys counts
 				only = only && (key.Str != "path" && key.Str != "from" || isBelow(value.Str, paths))
 				return only
 			})
@@ -102,10 +102,10 @@ func isBelow(pointer string, paths []string) bool {
 	return slices.ContainsFunc(paths, func(path string) bool { return strings.HasPrefix(pointer, path) })
 }
 
-// inPointer writes a name into a JSON pointer (RFC 6901, section 3).
+// inPointer escapes a name for a JSON pointer (RFC 6901, section 3).
 var inPointer = strings.NewReplacer("~", "~0", "/", "~1")
 
-// membersBelow is staysBelow for the members of an object, which is at a pointer.
+// membersBelow is staysBelow for the members of an object at a pointer.
 func membersBelow(object gjson.Result, at string, paths []string) bool {
 	only := true
 	object.ForEach(func(key, value gjson.Result) bool {

@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// applyOperations applies a JSON Patch (RFC 6902) by version 4 of the library, which kube-apiserver has: clients see its words.
+// applyOperations applies a JSON Patch (RFC 6902) with version 4 of the library, which kube-apiserver uses: clients see its errors.
 func applyOperations(patch, doc []byte) ([]byte, error) {
 	operations, err := jsonpatchv4.DecodePatch(patch)
 	if err != nil {
@@ -34,9 +34,9 @@ func applyOperations(patch, doc []byte) ([]byte, error) {
 	return patched, nil
 }
 
-// applyVersion4 applies operations by version 4 of the library. It panics over some that it should refuse: a test or a replacement of the whole
-// document without a value, and a test of an array that has null in it. The panic ends kube-apiserver's connection; here such a patch is
-// refused like others that do not apply.
+// applyVersion4 applies operations with version 4 of the library. It panics on some invalid operations: a test or replacement of the whole document
+// without a value, and a test of an array that contains null. In kube-apiserver the panic ends the connection; here such a patch is rejected like
+// others that cannot be applied.
 func applyVersion4(operations jsonpatchv4.Patch, doc []byte) (patched []byte, err error) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -46,8 +46,8 @@ func applyVersion4(operations jsonpatchv4.Patch, doc []byte) (patched []byte, er
 	return operations.Apply(doc)
 }
 
-// operateFast applies a JSON Patch to which there is nothing to object, by version 5 of the library. ok is false for any
-// other, which then takes the way of version 4.
+// operateFast applies a JSON Patch that is free of errors, with version 5 of the library. ok is false for any other patch, which is then left to
+// version 4.
 func (p *patcher) operateFast(old []byte) (obj runtime.Object, ok bool) {
 	patched, ok := applyCommon(p.body, old)
 	if !ok {
@@ -56,12 +56,11 @@ func (p *patcher) operateFast(old []byte) (obj runtime.Object, ok bool) {
 	return p.q.decodeJSON(patched, p.validation, true)
 }
 
-// applyCommon applies a patch that both versions of the library take in the same way; ok is false for any other, which may be
-// one that neither takes.
+// applyCommon applies a patch that both versions of the library treat alike; ok is false for any other, which both may reject.
 func applyCommon(patch, doc []byte) (patched []byte, ok bool) {
 	defer func() {
 		if recover() != nil {
-			ok = false // the library is not safe from null among the elements of arrays that are tested
+			ok = false // the library panics on null in arrays that are tested
 		}
 	}()
 	operations, err := jsonpatch.DecodePatch(patch)
@@ -74,7 +73,7 @@ func applyCommon(patch, doc []byte) (patched []byte, ok bool) {
 		return nil, false
 	}
 	if bytes.ContainsAny(patched, htmlCharacters) {
-		// Version 4 escapes these in all that it writes: raw data is stored as it was written.
+		// Version 4 escapes these in everything that it writes: raw data is stored as written.
 		var escaped bytes.Buffer
 		json.HTMLEscape(&escaped, patched)
 		patched = escaped.Bytes()
@@ -82,16 +81,18 @@ func applyCommon(patch, doc []byte) (patched []byte, ok bool) {
 	return patched, true
 }
 
-// htmlCharacters are what encoding/json escapes besides what JSON has to escape.
+// htmlCharacters are the characters that encoding/json escapes although JSON does not require it.
 const htmlCharacters = "<>&\u2028\u2029"
 
-// isCommon tells whether version 5 does with a patch what version 4 would do, or refuses it. Version 5 takes more in three
-// ways:
-//   - the empty path is the whole document, and the empty key the object itself;
-//   - two strings are equal in a test when they mean the same, however they are written;
-//   - it keeps the order of keys, and so stumbles over those that are there twice when one is removed.
+// isCommon tells whether version 5 either treats a patch as version 4 does, or rejects it. Version 5 is more permissive in three ways:
 //
-// A patch with unknown or duplicate keys is not among them either: there is something to say of it.
+//   - the empty path is the whole document, and the empty key the object itself;
+//
+//   - a test compares strings by their value, however they are escaped;
+//
+//   - it keeps the order of keys, and so fails on duplicate keys when one is removed.
+//
+// A patch with unknown or duplicate keys is excluded, too, because it causes a warning or an error.
 func isCommon(operations jsonpatch.Patch, patch, doc []byte) bool {
 	tests, removes := false, false
 	for _, o := range operations {
@@ -119,7 +120,7 @@ func isCommon(operations jsonpatch.Patch, patch, doc []byte) bool {
 	return eachKeyOnce(patch, new([]jsonPatchOp)) && (!removes || eachKeyOnce(doc, new(map[string]any)))
 }
 
-// eachKeyOnce tells whether no object of a document has a key twice, or one that is unknown.
+// eachKeyOnce tells whether a document has neither duplicate nor unknown keys.
 func eachKeyOnce(document []byte, into any) bool {
 	strict, err := kjson.UnmarshalStrict(document, into)
 	return err == nil && len(strict) == 0

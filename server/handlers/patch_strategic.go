@@ -20,7 +20,7 @@ import (
 
 // strategic applies a Strategic Merge Patch to the versioned JSON of an object.
 func (p *patcher) strategic(ctx context.Context, old []byte) (runtime.Object, error) {
-	if fastpath.StrategicPatch.On() && fastpath.BodyKind.On() { // with which the outcome is decoded
+	if fastpath.StrategicPatch.On() && fastpath.BodyKind.On() { // BodyKind decodes the result
 		if obj, ok := p.strategicFast(old); ok {
 			return obj, nil
 		}
@@ -48,7 +48,7 @@ func (p *patcher) strategic(ctx context.Context, old []byte) (runtime.Object, er
 	if err != nil {
 		return nil, strategicError(err)
 	}
-	shown := fmt.Sprintf("%+v", patch) // the merge has taken its directives out
+	shown := fmt.Sprintf("%+v", patch) // the merge has removed its directives
 	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, versioned, p.validation != metav1.FieldValidationIgnore)
 	if found, isStrict := runtime.AsStrictDecodingError(err); isStrict {
 		strict, err = append(strict, found.Errors()...), nil
@@ -63,8 +63,8 @@ func (p *patcher) strategic(ctx context.Context, old []byte) (runtime.Object, er
 	return p.q.served.Scheme.ConvertToVersion(versioned, p.q.served.HubOf(p.q.kind.Group))
 }
 
-// mergeStrategic is upstream's merge, where it is affordable for what has that many bytes. Upstream's panics over some malformed directives:
-// objects in $retainKeys are one. There kube-apiserver cuts the connection.
+// mergeStrategic is upstream's merge, within the bounds for patches of that size. Upstream panics on some malformed directives, such as objects in
+// $retainKeys, and kube-apiserver then cuts the connection.
 func mergeStrategic(original, patch map[string]any, schema runtime.Object, size int) (merged map[string]any, err error) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -79,7 +79,7 @@ func mergeStrategic(original, patch map[string]any, schema runtime.Object, size 
 	return strategicpatch.StrategicMergeMapPatch(original, patch, schema)
 }
 
-// strategicError gives the errors of the merge their code.
+// strategicError assigns status codes to the errors of the merge.
 func strategicError(err error) error {
 	switch {
 	case errors.Is(err, mergepatch.ErrBadJSONDoc), errors.Is(err, mergepatch.ErrBadPatchFormatForPrimitiveList),

@@ -5,14 +5,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// keyedList is a list of objects, in each of which one member is its key among the others.
+// keyedList is a list of objects that a member of each identifies.
 type keyedList struct {
 	elements []gjson.Result
 	keys     []string
 	at       map[string]int // by key
 }
 
-// keyed reads a list. It is not ok where an element is no object, or has no key of its own that is a string or a whole number.
+// keyed reads a list. ok is false if an element is no object, or lacks a unique key that is a string or a whole number.
 func keyed(list gjson.Result, key string) (l keyedList, ok bool) {
 	l.at, ok = map[string]int{}, true
 	list.ForEach(func(_, element gjson.Result) bool {
@@ -31,7 +31,7 @@ func keyed(list gjson.Result, key string) (l keyedList, ok bool) {
 	return l, ok
 }
 
-// keyOfText is the key of an element, which differs for a string and a number. Numbers are those that have one way to be written.
+// keyOfText returns the key of an element, with a prefix for its type. It accepts only numbers with a single spelling.
 func keyOfText(element gjson.Result, key string) (k string, ok bool) {
 	if !element.IsObject() {
 		return "", false
@@ -53,7 +53,7 @@ func keyOfText(element gjson.Result, key string) (k string, ok bool) {
 	return k, ok && found == 1
 }
 
-// isWholeNumber tells whether a number of JSON has digits alone, and fits into 64 bits.
+// isWholeNumber tells whether a JSON number consists of digits alone and fits into 64 bits.
 func isWholeNumber(raw string) bool {
 	for i := range len(raw) {
 		if raw[i] < '0' || raw[i] > '9' {
@@ -63,8 +63,8 @@ func isWholeNumber(raw string) bool {
 	return len(raw) <= 18
 }
 
-// list writes a list of objects that are merged by their keys. The order is upstream's: that of $setElementOrder, or else of the patch, for what
-// is in it; the others stand before those that they stood before.
+// list writes a list of objects merged by their keys. The order is upstream's: elements in $setElementOrder, or else in the patch, keep that order;
+// each other element stays before those that followed it.
 func (m *strategicText) list(old gjson.Result, c *strategicChange, key string, schema strategicpatch.LookupPatchMeta) bool {
 	if key == "" {
 		return false // scalars
@@ -96,7 +96,7 @@ func (m *strategicText) list(old gjson.Result, c *strategicChange, key string, s
 	return true
 }
 
-// element writes the element with a key.
+// element writes the element of a key.
 func (m *strategicText) element(have, sent keyedList, key string, schema strategicpatch.LookupPatchMeta) bool {
 	i, there := have.at[key]
 	j, changed := sent.at[key]
@@ -110,7 +110,7 @@ func (m *strategicText) element(have, sent keyedList, key string, schema strateg
 	return true
 }
 
-// inOrder tells whether a list is a part of another, in the same order.
+// inOrder tells whether a list is a subsequence of another.
 func inOrder(part, of keyedList) bool {
 	last := -1
 	for _, k := range part.keys {
@@ -123,7 +123,7 @@ func inOrder(part, of keyedList) bool {
 	return true
 }
 
-// arranged are the keys of a merged list in their order.
+// arranged returns the keys of a merged list in order.
 func arranged(have, sent, by keyedList) []string {
 	var others, first []string
 	for _, k := range have.keys {

@@ -17,12 +17,12 @@ import (
 	"github.com/rowlock/rowlock/resources/gotype"
 )
 
-// mostStrategicText is how large an object and its patch are together that are merged as text. What is larger may be too costly for upstream's way
-// (affordableLists), and is refused with or without this one.
+// mostStrategicText bounds the size of an object and its patch for a merge as text. Larger ones may be too costly for upstream's merge
+// (affordableLists), and must be rejected whether or not the fast path is on.
 const mostStrategicText = 64 << 10
 
-// strategicFast applies a strategic merge patch to which there is nothing to object: one without directives but for the order of
-// lists, as kubelets and controllers send. ok is false for any other, which then takes upstream's way.
+// strategicFast applies a strategic merge patch that is free of errors and has no directives but the order of lists, as kubelets and controllers
+// send it. ok is false for any other, which is then left to upstream.
 func (p *patcher) strategicFast(old []byte) (obj runtime.Object, ok bool) {
 	if len(old)+len(p.body) > mostStrategicText {
 		return nil, false
@@ -42,17 +42,17 @@ func (p *patcher) strategicFast(old []byte) (obj runtime.Object, ok bool) {
 	return p.q.decodeJSON(patched, p.validation, true)
 }
 
-// plainTypes has of each Go type whether its text can be merged.
+// plainTypes caches for each Go type whether its text can be merged.
 var plainTypes gotype.Memo[bool]
 
-// scalarTypes read themselves from JSON, each from one string, number or set of fields, and write what they have read. What others read is kept
-// as a client has sent it, and upstream's merge writes that anew.
+// scalarTypes have an UnmarshalJSON method, which reads one string, number or set of fields, and encode what they have decoded. Other types with
+// such a method keep the client's text, which upstream's merge encodes again.
 var scalarTypes = map[reflect.Type]bool{
 	reflect.TypeFor[metav1.Time](): true, reflect.TypeFor[metav1.MicroTime](): true, reflect.TypeFor[metav1.Duration](): true,
 	reflect.TypeFor[metav1.FieldsV1](): true, reflect.TypeFor[resource.Quantity](): true, reflect.TypeFor[intstr.IntOrString](): true,
 }
 
-// isPlainType tells whether no part of a type reads itself from JSON in a way of its own.
+// isPlainType tells whether no part of a type has its own UnmarshalJSON, scalarTypes excepted.
 func isPlainType(t reflect.Type) bool {
 	unmarshaler := reflect.TypeFor[interface{ UnmarshalJSON([]byte) error }]()
 	seen := map[reflect.Type]bool{}
@@ -82,10 +82,10 @@ func isPlainType(t reflect.Type) bool {
 	return plain(t)
 }
 
-// mergeStrategicText lays a strategic merge patch over the text of an object, by the tags of its Go type. What the patch does not touch is copied as
-// it stands: upstream makes maps of both, and the object of these, which takes half of the time of the request. Both are valid JSON objects in
-// UTF-8. ok is false when the patch has other directives than $setElementOrder, or anything else that upstream may refuse or take in a
-// way of its own.
+// mergeStrategicText merges a strategic merge patch into the text of an object, by the tags of its Go type. Whatever the patch does not touch is
+// copied unchanged: upstream decodes both into maps, and these into the object, which takes half of the time of the request. Both are valid JSON
+// objects in UTF-8. ok is false when the patch has other directives than $setElementOrder, or anything else that upstream may reject or treat
+// specially.
 func mergeStrategicText(doc, patch []byte, schema strategicpatch.LookupPatchMeta) (merged []byte, ok bool) {
 	m := &strategicText{}
 	m.out.Grow(len(doc) + len(patch))
@@ -93,16 +93,16 @@ func mergeStrategicText(doc, patch []byte, schema strategicpatch.LookupPatchMeta
 	return m.out.Bytes(), ok
 }
 
-// strategicText is a merge on its way. Its methods write a value each; they return false when the patch is not covered.
+// strategicText is a merge in progress. Each of its methods writes a value, and returns false when the patch is not supported.
 type strategicText struct{ out bytes.Buffer }
 
-// strategicChange is what a patch has for a member of an object.
+// strategicChange is a patch's value, and order, for a member of an object.
 type strategicChange struct {
-	key          string // as it is written, with quotes
+	key          string // as written, with quotes
 	value, order gjson.Result
 }
 
-// deletes tells whether the member is to go.
+// deletes tells whether the patch removes the member.
 func (c *strategicChange) deletes() bool { return c.value.Exists() && c.value.Type == gjson.Null }
 
 const (
@@ -110,7 +110,7 @@ const (
 	orderPrefix     = "$setElementOrder/"
 )
 
-// strategicChanges are the members of a patch by name. It is not ok when one is a directive that is not covered, is there twice, or is not written plainly.
+// strategicChanges returns the members of a patch by name. ok is false for an unsupported directive, a duplicate and a name with escapes.
 func strategicChanges(patch gjson.Result) (changes map[string]*strategicChange, ok bool) {
 	changes, ok = map[string]*strategicChange{}, true
 	patch.ForEach(func(key, value gjson.Result) bool {
@@ -171,9 +171,9 @@ func (m *strategicText) object(doc, patch gjson.Result, schema strategicpatch.Lo
 	patch.ForEach(func(key, _ gjson.Result) bool {
 		c := changes[strings.TrimPrefix(key.Str, orderPrefix)]
 		switch {
-		case c == nil || c.deletes() && !c.order.Exists(): // done, or there is nothing to delete
+		case c == nil || c.deletes() && !c.order.Exists(): // done, or nothing to delete
 		case c.order.Exists():
-			ok = false // of a list that there is not
+			ok = false // the order of a list that does not exist
 		default:
 			member(c.key)
 			ok = m.whole(c.value)
@@ -187,7 +187,7 @@ func (m *strategicText) object(doc, patch gjson.Result, schema strategicpatch.Lo
 	return ok
 }
 
-// value writes what becomes of a member of an object.
+// value writes the merged value of a member.
 func (m *strategicText) value(name string, old gjson.Result, c *strategicChange, schema strategicpatch.LookupPatchMeta) bool {
 	switch {
 	case old.IsArray() && (c.value.IsArray() || !c.value.Exists()):
@@ -213,8 +213,8 @@ func (m *strategicText) value(name string, old gjson.Result, c *strategicChange,
 	return m.whole(c.value)
 }
 
-// mergesBy is the strategy of a field, which is empty where it has none. Whether keys are retained is said by a directive. It is not ok where there are
-// several.
+// mergesBy is the merge strategy of a field; empty if it has none. retainKeys is ignored, because a directive triggers it. ok is false for several
+// strategies.
 func mergesBy(meta strategicpatch.PatchMeta) (strategy string, ok bool) {
 	strategies := slices.DeleteFunc(slices.Clone(meta.GetPatchStrategies()), func(s string) bool { return s == "retainKeys" })
 	switch len(strategies) {
@@ -226,14 +226,14 @@ func mergesBy(meta strategicpatch.PatchMeta) (strategy string, ok bool) {
 	return "", false
 }
 
-// whole writes a value that the patch brings.
+// whole writes a value of the patch unchanged.
 func (m *strategicText) whole(v gjson.Result) bool {
 	m.out.WriteString(v.Raw)
 	return isWhole(v)
 }
 
-// isWhole tells whether a value of a patch can stand as it is: it has no null, which upstream takes out in some places, no directive, and no name
-// twice.
+// isWhole tells whether a value of a patch can be copied unchanged: it has no null, which upstream removes in some places, no directive, and no
+// duplicate name.
 func isWhole(v gjson.Result) (whole bool) {
 	if v.Type == gjson.Null {
 		return false

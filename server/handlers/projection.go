@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// projectedJSON is what a subresource shows, in the version of the request.
+// projectedJSON is the JSON of a subresource, in the request's version.
 func (q *request) projectedJSON(sub runtime.Object) ([]byte, error) {
 	versioned, err := q.served.Scheme.ConvertToVersion(sub, q.kind.GroupVersion())
 	if err != nil {

@@ -27,31 +27,31 @@ type request struct {
 	r    *http.Request
 	ctx  context.Context
 	info *genericapirequest.RequestInfo
-	// offer is which encodings there are.
+	// offer are the supported encodings.
 	offer *codec.Offer
 	runs  *runs.Cache
 	sent  *sentBody
-	// counts is told of the body.
+	// counts has the metrics of bodies.
 	counts counts
-	// audit is what is recorded of the request; nil: nothing.
+	// audit records the request; nil: nothing is recorded.
 	audit *auditing.Request
 
-	// found is the type of the path, and served the one by which objects are read and shown: a deletion may show them otherwise.
+	// found is the type of the path, and served the one for reading and rendering objects: a deletion may render them differently.
 	found, served *resources.Served
 
 	sub *resources.Subresource // nil for the type itself
-	// kind is what bodies carry: that of the subresource where it has its own.
+	// kind is the kind of bodies: the subresource's if it has its own.
 	kind schema.GroupVersionKind
-	// written: the request has done what it was to do, and only its answer is left.
+	// written is set once only the response remains to be sent.
 	written bool
 }
 
-// resource is the type as errors name it.
+// resource is the resource for errors.
 func (q *request) resource() schema.GroupResource {
 	return schema.GroupResource{Group: q.info.APIGroup, Resource: q.info.Resource}
 }
 
-// namespace is that of the objects asked for; a namespace is in none, whatever its path looks like.
+// namespace is the namespace of the requested objects. A Namespace has none, whatever its path looks like.
 func (q *request) namespace() string {
 	if !q.served.Namespaced {
 		return ""
@@ -59,7 +59,7 @@ func (q *request) namespace() string {
 	return q.info.Namespace
 }
 
-// inNoKey refuses a namespace that can be in no key of etcd, in which kube-apiserver would look. A creation asks for the namespace before.
+// inNoKey rejects a namespace that no etcd key can contain, as kube-apiserver does when it reads. A creation looks up the namespace first.
 func (q *request) inNoKey() error {
 	ns := q.namespace()
 	if ns != "." && ns != ".." || q.served.Virtual != nil || q.info.Verb == "create" {
@@ -74,8 +74,8 @@ func (q *request) gvr() schema.GroupVersionResource { return q.served.GVR() }
 // allowed tells whether the path takes the verb.
 func (q *request) allowed() bool {
 	if q.sub != nil && q.sub.Connect != nil {
-		// The verb is what was authorized. It is that of the method, but below /watch/ and where the object has no name: these lead
-		// nowhere. OPTIONS has none.
+		// The verb is what was authorized. It follows from the method, except below /watch/ and for paths without a name, which are invalid.
+		// OPTIONS has none.
 		return slices.Contains(q.sub.Connect(nil).ConnectMethods(), q.r.Method) && (q.info.Verb == "" || q.sub.HasVerb(q.info.Verb))
 	}
 	verb, named := q.info.Verb, len(q.info.Parts) > 1
@@ -89,7 +89,7 @@ func (q *request) allowed() bool {
 		return q.sub.HasVerb(verb)
 	}
 	if q.served.Computed != nil && verb == "watch" {
-		verb = "list" // it is refused there, with a reason
+		verb = "list" // the handler rejects it, with a reason
 	}
 	if _, known := verbs[verb]; !known || !slices.Contains(q.served.Verbs(), verb) {
 		return false
@@ -98,7 +98,7 @@ func (q *request) allowed() bool {
 		return false
 	}
 	if q.defined() {
-		return true // what a path lacks is said by the verb
+		return true // the verb reports what a path lacks
 	}
 	switch verb {
 	case "create", "deletecollection":
@@ -109,8 +109,8 @@ func (q *request) allowed() bool {
 	return named
 }
 
-// tabular tells whether the path has tables: where there are objects, their status, or a kind made of them. Operations
-// have none, nor have the other subresources.
+// tabular tells whether the path supports Tables: paths of objects, their status, or a kind derived from them do. Virtual types and other
+// subresources do not.
 func (q *request) tabular() bool {
 	if q.sub == nil {
 		return q.served.Virtual == nil
@@ -118,20 +118,19 @@ func (q *request) tabular() bool {
 	return q.sub.Name == "status" && !q.sub.NoTable || q.sub.Projection != nil
 }
 
-// negotiable is what the path can answer with.
+// negotiable describes the representations that the path supports.
 func (q *request) negotiable() codec.Path {
 	streams := len(q.info.Parts) == 1 && q.r.Method == http.MethodGet || q.info.Verb == "watch"
 	return codec.Path{Watchable: q.sub == nil && streams, Tabular: q.tabular(), Direct: q.defined(), NoProtobuf: q.defined()}
 }
 
-// defined tells whether the type is defined by an object. Another part of kube-apiserver answers for it then, with other words for
-// the same.
+// defined tells whether a CustomResourceDefinition defines the type. In kube-apiserver another component serves it then, with other messages.
 func (q *request) defined() bool { return q.served.Untyped }
 
 // untyped tells whether the path carries objects that have no Go type.
 func (q *request) untyped() bool { return q.served.Untyped && q.kind == q.served.GroupVersionKind }
 
-// format negotiates the answer.
+// format negotiates the format of the response.
 func (q *request) format() (codec.Format, error) {
 	f, err := q.offer.Negotiate(q.r, q.negotiable())
 	if err != nil {
@@ -143,8 +142,8 @@ func (q *request) format() (codec.Format, error) {
 	return f, nil
 }
 
-// saysOnlyDryRun tells whether dryRun stands n times in a query, each time without a value: that means no dry run ("Dry-run" of the
-// API concepts page). An empty value (dryRun=) is refused, as by kube-apiserver.
+// saysOnlyDryRun tells whether a query has dryRun n times, always without a value: that means no dry run ("Dry-run" of the API concepts page). An
+// empty value (dryRun=) is invalid, as in kube-apiserver.
 func saysOnlyDryRun(query string, n int) bool {
 	for part := range strings.SplitSeq(query, "&") {
 		if part == "dryRun" {
@@ -154,7 +153,7 @@ func saysOnlyDryRun(query string, n int) bool {
 	return n == 0
 }
 
-// decodeOptions reads the options of a verb from the query.
+// decodeOptions decodes the options of a verb from the query.
 func (q *request) decodeOptions(into runtime.Object) error {
 	if q.r.URL.RawQuery == "" {
 		return nil

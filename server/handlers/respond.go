@@ -20,7 +20,7 @@ import (
 	"github.com/rowlock/rowlock/server/cork"
 )
 
-// value writes an object that is not a stored one; versioned has its kind set.
+// value writes an object that is not a stored one. Its kind must be set.
 func (q *request) value(code int, f codec.Format, versioned runtime.Object) error {
 	if f.Refusal != nil {
 		return f.Refusal
@@ -41,13 +41,12 @@ func (q *request) bytes(code int, f codec.Format, pieces ...[]byte) error {
 	return nil
 }
 
-// chunkSize is how much of a list is written at a time: large enough that a write costs little, small enough that
-// memory stays bounded whatever the size of the list.
+// chunkSize is how much of a list is written at a time: large enough for cheap writes, small enough to bound the memory for a list of any size.
 const chunkSize = 256 << 10
 
 var chunks = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, chunkSize) }}
 
-// stream writes a list as it is produced.
+// stream writes a list as it is rendered.
 func (q *request) stream(f codec.Format, list *codec.List) error {
 	q.w.Header().Set("Content-Type", f.ContentType(false))
 	corked := cork.Of(q.r)
@@ -58,8 +57,8 @@ func (q *request) stream(f codec.Format, list *codec.List) error {
 		return q.joined(list.Items)
 	}
 	b := newBody(q.w, q.r, q.offer, http.StatusOK)
-	// Whether it is compressed its first write decides, which has to be a large one. Lists of metadata, Tables and what is indented
-	// are written in strings or in very small pieces.
+	// The first write decides about compression, so it must be a large one. Lists of metadata, Tables and indented JSON are written in strings or
+	// very small pieces.
 	large := list.Items != nil && f.As != codec.AsPartial
 	if err := inChunks(b, compress || !large || !gathers(q.w), list.Write); err != nil {
 		q.abort()
@@ -69,8 +68,7 @@ func (q *request) stream(f codec.Format, list *codec.List) error {
 	return nil
 }
 
-// inChunks has write write what leaves in chunks, or, where there is no need to gather them here, as it is written. An error is
-// that of write.
+// inChunks buffers write's output into chunks, if gather is set. An error is that of write.
 func inChunks(to io.Writer, gather bool, write func(io.Writer) error) error {
 	if !gather {
 		return write(to)
@@ -84,12 +82,12 @@ func inChunks(to io.Writer, gather bool, write func(io.Writer) error) error {
 	if err := write(buf); err != nil {
 		return err
 	}
-	_ = buf.Flush() // as above
+	_ = buf.Flush() // the client is gone, too
 	return nil
 }
 
-// gathers tells whether small writes are gathered by what answers, as by server/h2. net/http makes a chunk of HTTP/1.1 of each
-// that is larger than its buffer; to gather them before would copy a list once more than is needed.
+// gathers tells whether the ResponseWriter buffers small writes, as server/h2 does. net/http makes an HTTP/1.1 chunk of each write that is larger
+// than its buffer. Buffering here as well would copy a list once more than needed.
 func gathers(w http.ResponseWriter) bool {
 	for {
 		switch inner := w.(type) {
@@ -103,9 +101,8 @@ func gathers(w http.ResponseWriter) bool {
 	}
 }
 
-// abort ends an answer of which only a part is on its way. The connection is cut so that no client takes the part for the whole. Where
-// the client itself has gone, it returns: that is no fault, and nobody is left to be told. Either way the answer is on record as one that was
-// begun, as with kube-apiserver.
+// abort ends a partly written response. It cuts the connection, so that no client takes the part for the whole. If the client itself has gone, it
+// only returns: that is no fault. Either way the audit records the response as started, as kube-apiserver does.
 func (q *request) abort() {
 	if errors.Is(q.r.Context().Err(), context.Canceled) {
 		return
@@ -116,7 +113,7 @@ func (q *request) abort() {
 	panic(http.ErrAbortHandler)
 }
 
-// tableOptions reads and checks the options of a Table.
+// tableOptions decodes and validates the options of a Table.
 func tableOptions(r *http.Request) (*metav1.TableOptions, error) {
 	opts := &metav1.TableOptions{}
 	if r.URL.RawQuery == "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// route finds the type and subresource that a path means, and whether it takes the method.
+// route finds the type and subresource of a path, and checks that the path takes the method.
 func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericapirequest.RequestInfo) (*request, error) {
 	catalog := h.Registry.CatalogOf(r.Context())
 	if _, ok := catalog.Group(info.APIGroup); !ok || info.APIGroup == "" && info.APIPrefix == "apis" {
@@ -27,7 +27,7 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 	served, ok := catalog.Lookup(gvr)
 	if !ok {
 		if g, _ := catalog.Group(info.APIGroup); g.Defined() {
-			return nil, ErrNoSuchGroup // nobody answers for the group as a whole
+			return nil, ErrNoSuchGroup // there is no discovery document for the group as a whole
 		}
 		return nil, status.NotFound()
 	}
@@ -63,7 +63,7 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 	return q, nil
 }
 
-// singular is the verb of a request for one object where that of a path without its name is another.
+// singular returns the verb for one object, where the verb of a path without a name is another.
 func singular(verb string) string {
 	if verb == "list" {
 		return "get"
@@ -71,8 +71,7 @@ func singular(verb string) string {
 	return verb
 }
 
-// noSubresource is the answer for a subresource that there is not. kube-apiserver says of a custom resource that the object is
-// not there.
+// noSubresource is the error for an unknown subresource. For a custom resource, kube-apiserver reports that the object is not found.
 func noSubresource(info *genericapirequest.RequestInfo, served *resources.Served) error {
 	if served.Untyped {
 		return apierrors.NewNotFound(served.GroupResource, info.Name)
@@ -80,15 +79,15 @@ func noSubresource(info *genericapirequest.RequestInfo, served *resources.Served
 	return status.NotFound()
 }
 
-// leadsNowhere tells whether a path is none of the type's ("Resource URIs" of the API concepts page): in a namespace
-// where the type is in none or the other way round, below a type that is only created, or too long.
+// leadsNowhere tells whether a path is not one of the type's ("Resource URIs" of the API concepts page): it has a namespace and the type is
+// cluster-scoped or the other way round, it is below a type that can only be created, or it is too long.
 func leadsNowhere(info *genericapirequest.RequestInfo, served *resources.Served) bool {
 	named := len(info.Parts) > 1
 	inNamespace := info.Namespace != ""
 	unnamed := inUnnamed(info)
 	ofNamespace := info.Resource == "namespaces" && info.Subresource != ""
 	if info.Resource == "namespaces" {
-		inNamespace = inNamespace && info.Namespace != info.Name // its own path reads as if it were within itself
+		inNamespace = inNamespace && info.Namespace != info.Name // the path of a namespace parses as if the namespace were within itself
 	}
 	switch {
 	case (inNamespace || unnamed && !ofNamespace) && !served.Namespaced, served.Namespaced && !inNamespace && !unnamed && (named || served.Virtual != nil),
@@ -98,15 +97,15 @@ func leadsNowhere(info *genericapirequest.RequestInfo, served *resources.Served)
 	return len(info.Parts) > 3 && (info.Subresource == "" || !takesPath(served, info.Subresource))
 }
 
-// inUnnamed tells whether a path is within a namespace that has no name: it is a path, and what it lacks is found out by what looks for
-// the object. Slashes at the end are no part of a path.
+// inUnnamed tells whether a path has an empty namespace. Such a path is valid; the lookup of the object reports the missing namespace. Trailing
+// slashes do not count.
 func inUnnamed(info *genericapirequest.RequestInfo) bool {
 	below, ok := strings.CutPrefix(strings.TrimRight(info.Path, "/"), "/"+path.Join(info.APIPrefix, info.APIGroup, info.APIVersion))
 	return ok && strings.HasPrefix(strings.TrimPrefix(below, "/watch"), "/namespaces//")
 }
 
-// leadsToNone is what is wrong with a path of a type that is defined by an object, where anything is: kube-apiserver has another
-// way of looking at those: what follows a subresource in a path is not looked at.
+// leadsToNone returns the error of an invalid path of a custom resource. kube-apiserver checks these differently: it ignores path elements after a
+// subresource.
 func (q *request) leadsToNone() error {
 	info, served := q.info, q.served
 	across := info.Verb == "list" || info.Verb == "watch"
@@ -121,20 +120,20 @@ func (q *request) leadsToNone() error {
 	return nil
 }
 
-// unwatched tells whether a path of the old form /watch/… is of a type that has no watches, or below an object.
+// unwatched tells whether a legacy path /watch/… is for a type without watches, or below an object.
 func unwatched(info *genericapirequest.RequestInfo, served *resources.Served) bool {
 	none := info.Subresource != "" || !slices.Contains(served.Verbs(), "watch")
 	return none && info.Verb == "watch" && strings.Contains(info.Path, "/"+info.APIVersion+"/watch/")
 }
 
-// takesPath tells whether a subresource takes a path below it, as proxies do.
+// takesPath tells whether a subresource takes a path below it, as proxy does.
 func takesPath(s *resources.Served, name string) bool {
 	return name == "proxy" && s.Subresources[name] != nil
 }
 
-// laterTypes is the request once more, with the types as they are now, where it was refused because of types that are others by
-// now: there was none of the name, a write was computed by rules that have changed, or refused by a definition that has, or somebody was
-// asked for a conversion by one. Otherwise it returns why the request was refused, or that the store cannot tell.
+// laterTypes returns the request for another attempt with the current types, if it was rejected because of types that have changed since: the type
+// did not exist, a write was computed by outdated rules or rejected by an outdated definition, or a conversion used an outdated one. Otherwise it
+// returns the error of the request, or that of the store.
 func (h *Handlers) laterTypes(r *http.Request, q *request, info *genericapirequest.RequestInfo, refused error) (*http.Request, error) {
 	var expected *resources.ExpectationError
 	var unconverted *resources.ConversionError
@@ -144,7 +143,7 @@ func (h *Handlers) laterTypes(r *http.Request, q *request, info *genericapireque
 	case q == nil: // no such path
 	case errors.Is(refused, errOtherTypes), errors.As(refused, &expected),
 		apierrors.IsInvalid(refused), apierrors.IsBadRequest(refused), apierrors.IsForbidden(refused):
-	case errors.As(refused, &unconverted) && !q.written: // it need not be asked any more, perhaps
+	case errors.As(refused, &unconverted) && !q.written: // perhaps the conversion is no longer needed
 	default:
 		return nil, refused
 	}
@@ -167,8 +166,8 @@ func (h *Handlers) laterTypes(r *http.Request, q *request, info *genericapireque
 	return r.WithContext(resources.WithCatalog(r.Context(), now)), nil
 }
 
-// unresolved is why there is no such path: of a definition that cannot be served, kube-apiserver says that something is wrong, for the
-// paths that its objects would have. Otherwise it is what it was.
+// unresolved returns the error for a path without a type. If a definition of that resource cannot be served, kube-apiserver answers the paths of
+// its objects with an internal error. Otherwise refused stays.
 func (h *Handlers) unresolved(info *genericapirequest.RequestInfo, gvr schema.GroupVersionResource, served bool, refused error) error {
 	if served {
 		return refused
@@ -181,24 +180,24 @@ func (h *Handlers) unresolved(info *genericapirequest.RequestInfo, gvr schema.Gr
 	return apierrors.NewInternalError(errors.New("error resolving resource"))
 }
 
-// Warnings are those that a request has been answered with so far.
+// Warnings are the warnings of a response so far.
 type Warnings interface {
-	// Forget takes them back: the request is answered once more, by other types.
+	// Forget drops them, because the request is answered again with other types.
 	Forget()
 }
 
 type warningsKey struct{}
 
-// WithWarnings is the context of a request with its warnings.
+// WithWarnings adds the warnings of a request to its context.
 func WithWarnings(ctx context.Context, w Warnings) context.Context {
 	return requestctx.Set(ctx, warningsKey{}, w)
 }
 
-// errOtherTypes: while a request was being answered, its type has become another.
+// errOtherTypes says that the type of a request changed while the request was being answered.
 var errOtherTypes = errors.New("the type is another one by now")
 
-// outdated tells whether the type of a request, of which objects were read, is no longer the one that they are to be shown by: what
-// they show was written by a later definition, perhaps.
+// outdated returns errOtherTypes if the type of a read is no longer current: objects that it has read may have been written under a later
+// definition.
 func (h *Handlers) outdated(q *request) error {
 	if h.Definitions == nil || q.served.Requires == nil {
 		return nil
@@ -212,8 +211,7 @@ func (h *Handlers) outdated(q *request) error {
 	return errOtherTypes
 }
 
-// storedType is the type by which objects are deleted: that of the version that they are stored in, so that nothing has to be
-// converted, which somebody else does.
+// storedType returns the type for deletions: that of the storage version, so that no conversion webhook is called.
 func (h *Handlers) storedType(q *request) *resources.Type {
 	if !q.served.Untyped {
 		return q.served.Type
@@ -226,8 +224,7 @@ func (h *Handlers) storedType(q *request) *resources.Type {
 	return q.served.Type
 }
 
-// unwritten tells the same where nothing was written, which has asked nobody whether the rules are still the right ones: of a dry
-// run, or of what changes nothing.
+// unwritten is outdated for requests that write nothing (a dry run, or an update that changes nothing): no commit has checked their type.
 func (h *Handlers) unwritten(q *request) error {
 	if h.Definitions == nil || q.served.Requires == nil {
 		return nil

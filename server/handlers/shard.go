@@ -13,18 +13,18 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// shard is a part of a collection by the hashes of a field of its objects (KEP-5866). Nil is all of it.
+// shard is a part of a collection, selected by the hash of a field of its objects (KEP-5866). Nil is the whole collection.
 type shard struct {
 	selector sharding.Selector
-	// object carries what the selector reads.
+	// object has the fields that the selector reads.
 	object metav1.PartialObjectMetadata
-	// Of a watch: how many are open, and the objects that were not in their shard.
+	// For a watch: the gauge of open watches, and the counter of objects outside the shard.
 	watches prometheus.Gauge
 	others  prometheus.Counter
 }
 
-// shard reads the shardSelector of a list or a watch, which says nothing unless Config.Shards is set.
-// The error has kube-apiserver's words, which answers it with 500 and without a reason.
+// shard parses the shardSelector of a list or a watch, which is ignored unless Config.Shards is set. The error is kube-apiserver's, which answers
+// it with 500 and without a reason.
 func (h *Handlers) shard(opts *metainternalversion.ListOptions) (*shard, error) {
 	if opts.ShardSelector == "" || !h.Shards {
 		return nil, nil
@@ -43,7 +43,7 @@ func (s *shard) has(o *resources.Object) bool {
 	}
 	s.object.UID, s.object.Namespace = types.UID(o.UID()), o.Namespace
 	matches, err := s.selector.Matches(&s.object)
-	if err != nil || !matches { // the fields were looked at when the selector was read: there is no error
+	if err != nil || !matches { // no error is possible: parsing has checked the field
 		if s.others != nil {
 			s.others.Inc()
 		}
@@ -52,7 +52,7 @@ func (s *shard) has(o *resources.Object) bool {
 	return true
 }
 
-// info is what a list says of the shard that it is.
+// info describes the shard in the metadata of a list.
 func (s *shard) info() *metav1.ShardInfo {
 	if s == nil {
 		return nil
@@ -76,7 +76,7 @@ func newShardCounts() shardCounts {
 	}
 }
 
-// begin counts a watch, if it is of a shard, until its end.
+// begin counts a watch of a shard until its end.
 func (c shardCounts) begin(w *watchStream) {
 	if s := w.selection.shard; s != nil {
 		s.watches = c.watches.WithLabelValues(w.q.info.APIGroup, w.q.info.Resource)
@@ -85,14 +85,14 @@ func (c shardCounts) begin(w *watchStream) {
 	}
 }
 
-// end is the end of a watch of the shard, if it is one.
+// end ends the count of a watch.
 func (s *shard) end() {
 	if s != nil && s.watches != nil {
 		s.watches.Dec()
 	}
 }
 
-// forget removes what was counted of a resource that has ended.
+// forget removes the series of a resource that is no longer served.
 func (c shardCounts) forget(resource prometheus.Labels) {
 	c.watches.DeletePartialMatch(resource)
 	c.filtered.DeletePartialMatch(resource)

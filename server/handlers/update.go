@@ -30,7 +30,7 @@ func (h *Handlers) update(q *request) error {
 		by      string
 	)
 	m.apply = func(_ context.Context, existing runtime.Object, _ func() ([]byte, error)) (_ runtime.Object, err error) {
-		// Strategies write into the object. The first round may have it; further ones start from what was sent.
+		// Strategies modify the object. The first attempt may use it; further ones decode the body again.
 		sent := obj
 		if obj = nil; sent == nil {
 			if sent, err = q.decodeAgain(body); err != nil {
@@ -66,7 +66,7 @@ func (h *Handlers) update(q *request) error {
 	return h.modify(m, r)
 }
 
-// decodeAgain decodes a body that was decoded and checked before; what there was to warn of was said then.
+// decodeAgain decodes a body that has been decoded and validated before; warnings were issued then.
 func (q *request) decodeAgain(body []byte) (runtime.Object, error) {
 	obj, err := q.decodeSent(body, metav1.FieldValidationIgnore)
 	if err != nil {
@@ -78,8 +78,7 @@ func (q *request) decodeAgain(body []byte) (runtime.Object, error) {
 	return obj, nil
 }
 
-// checkSent holds the namespace and the name of the object against the request's, and returns its UID, which must then
-// be that of the stored object.
+// checkSent compares the namespace and the name of the object with the request's, and returns its UID, which the stored object must have.
 func (q *request) checkSent(obj runtime.Object) (types.UID, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -108,15 +107,15 @@ func (q *request) checkName(m metav1.Object) error {
 // modification is an update or a patch, of an object or through a subresource.
 type modification struct {
 	q *request
-	// format is what the answer is to be.
+	// format is the format of the response.
 	format codec.Format
-	// live is the revision of the object that was changed last.
+	// live is the revision of the object that was last modified.
 	live int64
-	// apply makes the new object of the existing one; json returns the latter in the version of the request.
+	// apply makes the new object from the existing one; json returns the latter in the request's version.
 	apply func(ctx context.Context, existing runtime.Object, json func() ([]byte, error)) (runtime.Object, error)
 }
 
-// request is the modification for the pipeline, which has yet to decode it.
+// request returns the modification for the pipeline; its Decode is still to be set.
 func (m *modification) request() *resources.UpdateRequest {
 	q := m.q
 	return &resources.UpdateRequest{Type: q.served.Type, Name: q.info.Name,
@@ -133,7 +132,7 @@ func (m *modification) request() *resources.UpdateRequest {
 		}}
 }
 
-// modify takes an update or a patch through the pipeline, and answers.
+// modify runs an update or a patch through the pipeline, and writes the response.
 func (h *Handlers) modify(m *modification, r *resources.UpdateRequest) error {
 	q := m.q
 	stored, created, err := h.Pipeline.Update(q.ctx, r)

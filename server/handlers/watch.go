@@ -34,7 +34,8 @@ func (h *Handlers) watch(q *request) error {
 	if err := q.offer.Streamable(f); err != nil {
 		return err
 	}
-	// What the state is waited for does not count: a client that is early hears why, whatever time it gave.
+	// Waiting for the revision does not count towards the watch's timeout: the client gets the error for a future revision, whatever timeout it has
+	// set.
 	w := &watchStream{h: h, q: q, opts: opts, early: q.ctx, began: beganOf(q.ctx), watchers: q.watcherCount(), sent: h.sent.of(q.gvr()), life: q.served.Ended()}
 	w.watchers.Add(1)
 	h.watches.Add(1)
@@ -46,7 +47,7 @@ func (h *Handlers) watch(q *request) error {
 	timeout := h.watchTimeout(opts)
 	over := timeout < 0
 	if over {
-		timeout = time.Minute // in which to find what may be wrong with it: then it is over
+		timeout = time.Minute // time in which to find errors; the watch ends after that
 	}
 	w.until = time.Now().Add(timeout)
 	q.ctx, w.cancel = context.WithDeadline(q.ctx, w.until)
@@ -79,7 +80,7 @@ func (h *Handlers) watch(q *request) error {
 	return nil
 }
 
-// serve serves the watch as the body of an answer.
+// serve serves the watch as a response body.
 func (w *watchStream) serve(f codec.Format) {
 	q := w.q
 	w.compresses = w.beginsWithList() && !q.offer.PlainWatchLists && codec.NamesGzip(q.r)
@@ -94,14 +95,14 @@ func (w *watchStream) serve(f codec.Format) {
 	}
 	q.w.WriteHeader(200)
 	w.to = frames
-	defer frames.conn.Uncork() // what came after the last batch, if anything: the end of the answer has to leave
+	defer frames.conn.Uncork() // for data after the last batch: the end of the response must be sent
 	w.flush()
 	if w.begin() && !w.goOn() {
 		w.run()
 	}
 }
 
-// release gives back what the watch has, at its end.
+// release frees the resources of the watch at its end.
 func (w *watchStream) release() {
 	w.stall.done()
 	if w.cursor != nil {
@@ -115,7 +116,7 @@ func (w *watchStream) release() {
 	w.watchers.Add(-1)
 }
 
-// watchTimeout is how long a watch lives; one that asks for less than no time ends as soon as it has begun.
+// watchTimeout is the duration of a watch; negative for one that ends at once.
 func (h *Handlers) watchTimeout(opts *metainternalversion.ListOptions) time.Duration {
 	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds != 0 {
 		return time.Duration(*opts.TimeoutSeconds) * time.Second
@@ -130,47 +131,47 @@ type watchStream struct {
 	opts      *metainternalversion.ListOptions
 	selection selection
 	events    *codec.Events
-	catalog   *resources.Catalog // the last that was looked at for a type that replaces the one watched
-	life      <-chan struct{}    // Served.Ended, of whatever type replaces the first
+	catalog   *resources.Catalog // the last one searched for a type that replaces the watched one
+	life      <-chan struct{}    // Served.Ended; that of a replacement is the same
 
-	early  context.Context    // that of the request
-	cancel context.CancelFunc // ends the watch; nil until it has begun
-	until  time.Time          // when it is over
-	began  time.Time          // when the request came
+	early  context.Context    // the request's context
+	cancel context.CancelFunc // ends the watch; nil until it has started
+	until  time.Time          // when the watch ends
+	began  time.Time          // when the request arrived
 
 	to         frames
-	frame      countedFrame // the one that is being written
+	frame      countedFrame // the frame being written
 	sent       *sentEvents
 	compresses bool
-	later      *h2.Continued // by which it can go on without its handler; nil: it cannot
-	goesOn     bool          // and does
-	after      *Later        // what is to be done then at its end
+	later      *h2.Continued // lets the watch outlive its handler; nil: it cannot
+	goesOn     bool          // the watch has outlived its handler
+	after      *Later        // what to call at its end then
 
-	initial  resources.Snapshot // state to begin with; nil when the watch starts at a revision
-	watchers *atomic.Int64      // how many watch the type
+	initial  resources.Snapshot // state to send first; nil when the watch starts at a revision
+	watchers *atomic.Int64      // number of watches of the type
 	cursor   resources.Watch
-	failed   error // what the stream begins and ends with
-	position int64 // every event up to here was sent
-	named    bool  // and the client has named it, who may name what has not come into being
-	// pending are events that were read and not sent, because it was not known by which type; read is how far that goes.
+	failed   error // the error with which the stream begins and ends
+	position int64 // every event up to this revision was sent
+	named    bool  // position is the client's, and may be in the future
+	// pending are events that were read and not yet sent, because the type to render them with was unknown; read is their last revision.
 	pending []*resources.Event
 	read    int64
-	// last is the last revision of which events are sent; zero: there is none.
+	// last is the last revision whose events are sent; zero: there is none.
 	last int64
 
 	flushed time.Time
 	stall   stall
 
-	// What it waits for besides events is of the one alarm, which has a step made.
+	// One alarm triggers the next step at a given time.
 	alarm      *time.Timer
 	alarmAt    time.Time
-	bookmarkAt time.Time     // when one is sent; zero: the client wants none
-	retryAt    time.Time     // when the store is asked again that could not answer; else zero
-	pause      time.Duration // how long that is after it was asked
+	bookmarkAt time.Time     // when the next bookmark is due; zero: the client wants none
+	retryAt    time.Time     // when to ask an unavailable store again; else zero
+	pause      time.Duration // how long that is after the last attempt
 }
 
-// open finds the state or the revision that the watch begins with. Its error is answered as a Status; what is wrong with
-// the revision of an accepted watch becomes an event of type ERROR, as clients expect.
+// open determines the state or the revision with which the watch begins. Its error is answered as a Status; a problem with the revision of an
+// accepted watch becomes an event of type ERROR, as clients expect.
 func (w *watchStream) open(early context.Context) error {
 	at, after, fromState, err := w.start()
 	if err != nil {
@@ -207,7 +208,7 @@ func (w *watchStream) open(early context.Context) error {
 	return err
 }
 
-// connection names the one that the watch shares with others, whose frames leave together. Over HTTP/1.1 it shares none.
+// connection identifies the connection that the watch shares with others, whose frames leave together. Over HTTP/1.1 it shares none.
 func (w *watchStream) connection() string {
 	if w.q.r.ProtoMajor < 2 {
 		return ""
@@ -215,8 +216,8 @@ func (w *watchStream) connection() string {
 	return w.q.r.RemoteAddr
 }
 
-// start reads "Semantics for watch": unset and "0" begin with the state, another value at that revision, unless
-// sendInitialEvents says otherwise.
+// start follows "Semantics for watch": without a resourceVersion or with "0" the watch begins with the state, otherwise at that revision, unless
+// sendInitialEvents says something else.
 func (w *watchStream) start() (at resources.At, after int64, fromState bool, err error) {
 	rv := w.opts.ResourceVersion
 	if rv == "" {
@@ -238,19 +239,19 @@ func (w *watchStream) wantsInitial() bool {
 	return w.opts.SendInitialEvents == nil || *w.opts.SendInitialEvents
 }
 
-// beginsWithList tells whether the watch takes the place of a list ("Streaming lists").
+// beginsWithList tells whether the watch replaces a list ("Streaming lists").
 func (w *watchStream) beginsWithList() bool {
 	return w.opts.SendInitialEvents != nil && *w.opts.SendInitialEvents && w.opts.AllowWatchBookmarks
 }
 
-// writer takes the bytes of a frame, which has to be flushed.
+// writer returns a writer for the bytes of a frame, which must be flushed later.
 func (w *watchStream) writer() io.Writer {
 	w.sends()
 	w.frame = countedFrame{to: w.to.writer()}
 	return &w.frame
 }
 
-// flush sends what was gathered.
+// flush sends the buffered frames.
 func (w *watchStream) flush() {
 	w.sends()
 	if w.to.flush() {
@@ -259,14 +260,14 @@ func (w *watchStream) flush() {
 	w.stall.done()
 }
 
-// sends is called before something is sent. A watch that goes on without its handler hears when it has to wait.
+// sends is called before sending. A watch without its handler learns from Waits when it has to wait.
 func (w *watchStream) sends() {
 	if !w.goesOn {
 		w.stall.begin()
 	}
 }
 
-// aside is called before somebody else is waited for than the client.
+// aside is called before waiting for anything other than the client.
 func (w *watchStream) aside() {
 	w.stall.done()
 	if w.later != nil {
@@ -274,7 +275,7 @@ func (w *watchStream) aside() {
 	}
 }
 
-// bookmark tells the client how far it has come, and that the server is there, whether it knows or not.
+// bookmark sends the watch's position. For the client it is also a sign of life.
 func (w *watchStream) bookmark(initialEnd bool) bool {
 	ok := w.write(w.events.Bookmark(w.writer(), w.position, initialEnd))
 	w.flush()
@@ -289,12 +290,12 @@ func (w *watchStream) fail(err error) {
 	}
 }
 
-// write ends a frame, unless making it failed, and reports whether it went out. When it did not the client is gone, or
-// gets no more: the stream ends.
+// write ends a frame, unless rendering it failed, and reports whether it was sent. If it was not, the client has gone or gets nothing more: the
+// stream ends.
 func (w *watchStream) write(err error) bool {
 	w.stall.frames.Add(1)
 	size := w.frame.n
-	w.frame = countedFrame{} // an idle watch is to hold no buffer
+	w.frame = countedFrame{} // an idle watch must hold no buffer
 	if err != nil || w.to.end() != nil {
 		return false
 	}

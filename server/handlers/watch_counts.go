@@ -10,13 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// sizesOfEvents is how many bounds the sizes of events are told by: 1 KiB, 2 KiB, and so on, as kube-apiserver's.
+// sizesOfEvents is the number of buckets for event sizes: 1 KiB, 2 KiB, and so on, as kube-apiserver's.
 const sizesOfEvents = 8
 
-// sentEvents are those that the watches of a version of a type have sent. A watch looks them up once: what is done for each event is two
-// additions.
+// sentEvents counts the events that watches of a version have sent. A watch looks its counters up once, and makes two additions for each event.
 type sentEvents struct {
-	sizes [sizesOfEvents + 1]atomic.Uint64 // the last are larger than all bounds
+	sizes [sizesOfEvents + 1]atomic.Uint64 // the last counts events larger than all bounds
 	bytes atomic.Uint64
 }
 
@@ -26,7 +25,7 @@ func (s *sentEvents) add(n int) {
 	s.bytes.Add(uint64(n)) //nolint:gosec // bytes that were written
 }
 
-// sentByVersion are those of all versions that were watched, and not forgotten since.
+// sentByVersion has the counters of all versions that were watched, until they are forgotten.
 type sentByVersion struct {
 	mu  sync.Mutex
 	all map[schema.GroupVersionResource]*sentEvents
@@ -46,7 +45,7 @@ func (s *sentByVersion) of(version schema.GroupVersionResource) *sentEvents {
 	return n
 }
 
-// Forget has nothing more said of what was asked of a version, and of what its watches have sent.
+// Forget removes the series of a version.
 func (h *Handlers) Forget(version schema.GroupVersionResource) {
 	h.sent.mu.Lock()
 	defer h.sent.mu.Unlock()
@@ -61,7 +60,7 @@ var (
 	eventsSizes   = prometheus.NewDesc("apiserver_watch_events_sizes", "Watch event size distribution in bytes", versionLabels, nil)
 )
 
-// Describe implements prometheus.Collector, for the events that watches have sent, and counts.
+// Describe implements prometheus.Collector, for the events of watches and for counts.
 func (h *Handlers) Describe(to chan<- *prometheus.Desc) {
 	to <- eventsTotal
 	to <- eventsSizes
@@ -97,7 +96,7 @@ func (h *Handlers) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// countedFrame is the frame that is being written.
+// countedFrame is the frame being written.
 type countedFrame struct {
 	to io.Writer
 	n  int

@@ -12,13 +12,13 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// sendInitial sends the state as ADDED events, and the bookmark that ends it where one was asked for (KEP-3157): only after
-// all of it, because a client forgets what it was not sent until then.
+// sendInitial sends the state as ADDED events and then, if requested, the bookmark that marks its end (KEP-3157). The bookmark must come after the
+// whole state, because the client drops objects that it has not received by then.
 func (w *watchStream) sendInitial() bool {
 	ok := true
 	write := func(o *resources.Object) bool {
 		ok = w.write(w.events.Event(w.writer(), watch.Added, o))
-		return ok && !w.gone(time.Now()) // its time may be over before its end
+		return ok && !w.gone(time.Now()) // the watch may time out before the end of the state
 	}
 	b := batch{yield: write, convert: w.ready}
 	send := func(o *resources.Object) bool {
@@ -47,7 +47,7 @@ func (w *watchStream) sendInitial() bool {
 	b.end()
 	w.events.Bulk(0)
 	explicit := w.opts.SendInitialEvents != nil
-	w.initial = nil // the snapshot is not to be kept alive by a long watch
+	w.initial = nil // a long watch must not keep the snapshot alive
 	if err := errors.Join(w.selection.failed, b.err); err != nil && ok && !w.gone(time.Now()) {
 		w.fail(err)
 		return false
@@ -62,8 +62,8 @@ func (w *watchStream) sendInitial() bool {
 	return ok
 }
 
-// first has the first objects converted where somebody else has to be asked, so that the client hears before the answer begins that they
-// cannot be, as from kube-apiserver.
+// first converts the first objects if that needs a conversion webhook, so that a failed conversion is reported before the response begins, as in
+// kube-apiserver.
 func (w *watchStream) first() error {
 	if w.initial == nil || w.q.served.Converted == nil {
 		return nil
@@ -83,12 +83,12 @@ func (w *watchStream) first() error {
 	return w.events.Convert(w.q.ctx, objects)
 }
 
-// ready has objects converted that somebody else has to be asked for. The time of that is not the client's, who may have been sent others.
+// ready converts objects, which may call a webhook. That time does not count as a stall of the client.
 func (w *watchStream) ready(objects []*resources.Object) error {
 	return w.ask(objects, w.events.Convert)
 }
 
-// ask has somebody else asked for objects, for no longer than the watch lasts: the context of its request may.
+// ask calls a conversion webhook, for no longer than the watch lasts, because the request's context may last longer.
 func (w *watchStream) ask(objects []*resources.Object, convert func(context.Context, []*resources.Object) error) error {
 	w.aside()
 	ctx, cancel := context.WithDeadline(w.q.ctx, w.until)
@@ -96,10 +96,10 @@ func (w *watchStream) ask(objects []*resources.Object, convert func(context.Cont
 	return convert(ctx, objects)
 }
 
-// batchSize is how many events are written before the client is let see them.
+// batchSize is how many events are written before a flush.
 const batchSize = 256
 
-// drain sends what there is. It returns false when the watch is over.
+// drain sends all available events. It returns false when the watch has ended.
 func (w *watchStream) drain() bool {
 	for {
 		events, err := w.next()
@@ -121,12 +121,12 @@ func (w *watchStream) drain() bool {
 		case 0:
 			return true
 		case batchSize:
-			w.aside() // it is far behind: others are not to wait until it has come here
+			w.aside() // the watch is far behind: other watches must not wait for it
 		}
 	}
 }
 
-// over tells whether the watch has to end although nothing is wrong with it.
+// over tells whether the watch must end without an error.
 func (w *watchStream) over() bool {
 	select {
 	case <-w.h.Draining:
@@ -136,8 +136,8 @@ func (w *watchStream) over() bool {
 	}
 }
 
-// next returns the events that come next, by the type that they are to be shown by: every definition that they were written under is
-// known then. A store that cannot tell is asked again, with the same events.
+// next returns the next events, together with the type to render them with: it knows every definition under which they were written. If the store
+// is unavailable, the same events are tried again.
 func (w *watchStream) next() ([]*resources.Event, error) {
 	if len(w.pending) == 0 {
 		events, position, err := w.cursor.Next(w.q.ctx, batchSize)
@@ -156,10 +156,10 @@ func (w *watchStream) next() ([]*resources.Event, error) {
 	return events, nil
 }
 
-// errStreamEnded: no more can be sent.
+// errStreamEnded says that nothing more can be sent.
 var errStreamEnded = errors.New("the stream has ended")
 
-// send writes a page of events, and lets the client see them.
+// send writes a page of events, and flushes it.
 func (w *watchStream) send(events []*resources.Event) error {
 	if convert := w.selection.convert; convert != nil {
 		var looked []*resources.Object
@@ -208,18 +208,18 @@ func (w *watchStream) send(events []*resources.Event) error {
 	return nil
 }
 
-// shownEvent is an event as a watcher sees it.
+// shownEvent is an event as the watcher's selector presents it.
 type shownEvent struct {
 	typ    watch.EventType
 	object *resources.Object
 }
 
-// follow finds the type that events which were just read are shown by. It takes up one that has replaced the one at hand and shows
-// objects by the same bytes: what it says of rows and their columns is what is sent from now on. Where the bytes are others, the
-// client has to list again: what it knows of objects that do not change would stay as it was. So it has where it selects by a field that is
-// no longer one to select by: nobody can say what matches. Where nothing serves the version any more, what was written until then is still sent.
+// follow determines the type with which to render the events just read. It adopts a replacement of the current type that renders objects to the
+// same bytes; new table columns apply from now on. If the bytes differ, the client must list again, because the unchanged objects in its cache
+// would be out of date. The same holds if a field of its selector is no longer selectable, because nothing can match then. If the version is no
+// longer served, events up to that moment are still sent.
 //
-// Errors: an ExpiredError where the client has to list again, and those of resources.Watcher while it cannot be known.
+// It returns an ExpiredError if the client must list again, and the errors of resources.Watcher while the type cannot be determined.
 func (w *watchStream) follow() error {
 	if w.h.Definitions != nil && w.q.served.Requires != nil {
 		w.aside()
@@ -250,7 +250,7 @@ func (w *watchStream) follow() error {
 	return nil
 }
 
-// selectsBy tells whether custom resources can be selected by all fields of a selector, whose names no conversion changes.
+// selectsBy tells whether custom resources can be selected by all fields of a selector; conversion does not rename these fields.
 func selectsBy(s *resources.Served, selector fields.Selector) bool {
 	if selector == nil {
 		return true
@@ -261,8 +261,8 @@ func selectsBy(s *resources.Served, selector fields.Selector) bool {
 	})
 }
 
-// endWithDefinition finds the last revision at which objects were written that the type at hand shows: that of the definition which
-// no longer serves it. One that is gone left nothing behind.
+// endWithDefinition sets last, the last revision at which objects were written that the current type can render: that of the definition that no
+// longer serves it. Without a definition there are no objects left.
 func (w *watchStream) endWithDefinition() error {
 	if w.q.served.Requires == nil {
 		return nil
@@ -277,8 +277,7 @@ func (w *watchStream) endWithDefinition() error {
 	return nil
 }
 
-// end is what there is to be sent when the version is no longer served as it was: all events of it, also where the store has to be asked
-// for them again.
+// end sends what remains when the version is no longer served as before: all its events, with retries while the store is unavailable.
 func (w *watchStream) end() {
 	if _, ok := w.h.Registry.Catalog().Lookup(w.q.gvr()); ok {
 		w.fail(&resources.ExpiredError{Requested: w.position, Oldest: w.position + 1})
@@ -298,8 +297,8 @@ func (w *watchStream) end() {
 	}
 }
 
-// transition says what an event is to a watcher with a selector: an object that begins to match is ADDED, one that no
-// longer matches is DELETED with its last matching state under the revision of the change.
+// transition translates an event for a selector: an object that begins to match is ADDED; one that no longer matches is DELETED, with its last
+// matching state at the revision of the change.
 func (s *selection) transition(e *resources.Event) (watch.EventType, *resources.Object) {
 	if e.Op == resources.Delete {
 		if !s.matches(e.Object) {

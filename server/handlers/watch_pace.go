@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Where so many watch a type, each waits a moment after it has sent something before it sends more: what comes in the
-// meantime then takes one write instead of one each, and it is the writes that cost. A few watchers, or the first event
-// after a quiet time, never wait.
+// From pacedFrom watches of a type on, each waits for a pace after a flush before it sends more. The events that arrive meanwhile then share one
+// write; writes are what costs. With fewer watches, or for the first event after a quiet time, there is no wait.
 const (
 	pacedFrom = 32
 	pace      = 15 * time.Millisecond
@@ -15,16 +14,16 @@ const (
 
 type watcherCountKey struct{}
 
-// watcherCount counts the watches of the version.
+// watcherCount counts the watches of a version.
 func (q *request) watcherCount() *atomic.Int64 {
 	n, _ := q.served.Memo(watcherCountKey{}, func() (any, error) { return &atomic.Int64{}, nil })
 	return n.(*atomic.Int64)
 }
 
-// Watches returns how many watches clients have open.
+// Watches returns the number of open watches.
 func (h *Handlers) Watches() int { return int(h.watches.Load()) }
 
-// gathers waits until the watch may send again: it has a step made then, and reports whether it does.
+// gathers tells whether the watch must wait before it sends again; if so, it schedules the next step.
 func (w *watchStream) gathers(now time.Time) bool {
 	if w.watchers.Load() < pacedFrom {
 		return false

@@ -7,11 +7,10 @@ import (
 	"github.com/rowlock/rowlock/server/h2"
 )
 
-// A watch that has begun needs nothing of what the request has passed through, and waits most of its time. Over HTTP/2 it goes on in
-// steps, which take a goroutine as long as they are made: at rest it is a few structs. What the request has to be told of its end is in
-// its Later.
+// Once a watch has started, it needs nothing from the middleware of its request, and it waits most of the time. Over HTTP/2 it goes on in steps,
+// each of which occupies a goroutine only while it runs: a watch at rest is a few structs. Its Later has what the middleware does at its end.
 
-// sequel is by what the watch can go on without its handler, or nil.
+// sequel returns the means to outlive the handler, or nil.
 func (w *watchStream) sequel() *h2.Continued {
 	if w.after, _ = w.early.Value(laterKey{}).(*Later); w.after == nil {
 		return nil
@@ -19,7 +18,7 @@ func (w *watchStream) sequel() *h2.Continued {
 	return h2.Continue(w.q.w, watchSequel{w}, w.h.WatchStall)
 }
 
-// wake is what has a step made, or nil where the watch is a goroutine's.
+// wake returns the function that triggers a step, or nil if the watch has its own goroutine.
 func (w *watchStream) wake() func() {
 	if w.later == nil {
 		return nil
@@ -27,7 +26,7 @@ func (w *watchStream) wake() func() {
 	return w.later.Wake
 }
 
-// goOn has the watch go on without its handler, if it can.
+// goOn lets the watch outlive its handler, if it can.
 func (w *watchStream) goOn() bool {
 	if w.later == nil {
 		return false
@@ -38,7 +37,7 @@ func (w *watchStream) goOn() bool {
 	return true
 }
 
-// watchSequel is a watch that goes on.
+// watchSequel is a watch that outlives its handler.
 type watchSequel struct{ *watchStream }
 
 // Step implements h2.Sequel.
@@ -53,7 +52,7 @@ func (s watchSequel) Step() (over bool) {
 	return w.step()
 }
 
-// Waits implements h2.Sequel: from now on the client has WatchStall to take what it is sent.
+// Waits implements h2.Sequel: from now on the client has WatchStall to take the frames.
 func (s watchSequel) Waits() { s.stall.begin() }
 
 // End implements h2.Sequel.
@@ -67,13 +66,13 @@ func (s watchSequel) End(cause any) {
 	w.release()
 }
 
-// settle is called when the handler has returned. It lets go of what the request alone needed.
+// settle is called when the handler has returned. It releases what only the request needed.
 func (w *watchStream) settle() {
 	w.cancel()
 	w.cancel = nil
 	q := *w.q
 	q.w, q.r, q.sent, q.audit = w.later.Writer(), nil, nil, nil
-	if q.ctx = w.early; q.served.Requires == nil { // nobody is asked for what it is shown as
+	if q.ctx = w.early; q.served.Requires == nil { // rendering calls no webhook
 		q.ctx = w.later
 	}
 	w.q, w.early, w.to = &q, nil, &httpFrames{w: q.w, compress: w.compresses, direct: !w.compresses}
@@ -81,7 +80,7 @@ func (w *watchStream) settle() {
 	w.alarm = time.AfterFunc(time.Until(w.alarmAt), w.later.Wake)
 }
 
-// going are the watches that go on without their handlers.
+// going are the watches that have outlived their handlers.
 type going struct {
 	mu  sync.Mutex
 	all map[*watchStream]struct{}
@@ -102,7 +101,7 @@ func (g *going) remove(w *watchStream) {
 	delete(g.all, w)
 }
 
-// wake has those make a step that meet a condition.
+// wake triggers a step of the watches that meet a condition.
 func (g *going) wake(those func(*watchStream) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -113,12 +112,12 @@ func (g *going) wake(those func(*watchStream) bool) {
 	}
 }
 
-// Drained has the watches that go on without their handlers see that Config.Draining is closed.
+// Drained makes watches without handlers notice that Config.Draining is closed.
 func (h *Handlers) Drained() {
 	h.going.wake(func(*watchStream) bool { return true })
 }
 
-// versionsEnded has those see it whose version is no longer served as it was.
+// versionsEnded makes watches notice that their version is no longer served as before.
 func (h *Handlers) versionsEnded() {
 	h.going.wake(func(w *watchStream) bool { return closed(w.life) })
 }

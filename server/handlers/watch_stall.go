@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// stall ends a watch whose client does not take what it is sent: no frame within WatchStall. It would have a goroutine, what it had
-// begun to send, and until it has been sent the state, a seat, for as long as the client likes. (kube-apiserver ends one when the
-// events that it cannot pass on have filled a buffer; here there are none, the watch reads them when it can send.) The client may begin
-// again where it was, as after every end of a watch.
+// stall ends a watch whose client takes no frame within WatchStall. Otherwise the client could hold a goroutine, the unsent frames and, until the
+// state has been sent, a seat for as long as it likes. (kube-apiserver ends a watch when its buffer of events overflows; here there is no such
+// buffer: the watch reads events when it can send.) The client may resume from its last resourceVersion, as after every end of a watch.
 type stall struct {
 	limit time.Duration
-	end   func() // ends the watch, and the write in which it is
+	end   func() // ends the watch, and a blocked write
 
 	begun  bool
-	frames atomic.Uint64 // that were sent
+	frames atomic.Uint64 // number of frames sent
 
-	mu    sync.Mutex  // guards what follows
+	mu    sync.Mutex  // guards the fields below
 	timer *time.Timer // nil until something is sent
-	sends bool        // is begun
-	seen  uint64      // frames that were sent when it was looked at
+	sends bool        // as begun
+	seen  uint64      // frames at the last look
 }
 
 // begin is called before frames are sent, and changes nothing until done.
@@ -40,7 +39,7 @@ func (s *stall) begin() {
 	}
 }
 
-// done is called when all that was to be sent is, and before somebody else is waited for.
+// done is called when everything has been sent, and before waiting for anything other than the client.
 func (s *stall) done() {
 	if !s.begun {
 		return
@@ -52,8 +51,8 @@ func (s *stall) done() {
 	s.timer.Stop()
 }
 
-// look ends the watch under mu: done waits for it, so that end never comes after the handler of the watch has returned, when the writer
-// may be that of another request.
+// look ends the watch while it holds mu: done waits for it, so that end is never called after the watch's handler has returned, when the writer may
+// belong to another request.
 func (s *stall) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +67,7 @@ func (s *stall) look() {
 	s.end()
 }
 
-// cutWrites ends writes to a client, also one that is under way.
+// cutWrites aborts current and future writes to a client.
 func cutWrites(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // what has no deadlines is no connection
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // a writer without deadlines is no connection
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// begin sends what the watch begins with. It returns false when the watch is over with that. Whatever happens, the answer has begun: there
-// is no error to return.
+// begin sends the initial frames of the watch. It returns false when the watch has ended. It returns no error, because the response has begun.
 func (w *watchStream) begin() bool {
 	if w.q.ctx.Err() != nil {
 		return false
@@ -22,7 +21,7 @@ func (w *watchStream) begin() bool {
 	if w.initial != nil && !w.sendInitial() {
 		return false
 	}
-	flowcontrol.WatchInitialized(w.q.ctx) // it needs its seat no more
+	flowcontrol.WatchInitialized(w.q.ctx) // releases the watch's seat
 	w.alarmAt = w.until
 	if w.opts.AllowWatchBookmarks {
 		now := time.Now()
@@ -32,7 +31,7 @@ func (w *watchStream) begin() bool {
 	return true
 }
 
-// run makes steps until the watch's time is over, the client is gone or the server shuts down.
+// run makes steps until the watch times out, the client is gone or the server shuts down.
 func (w *watchStream) run() {
 	w.alarm = time.NewTimer(time.Until(w.alarmAt))
 	defer w.alarm.Stop()
@@ -47,8 +46,8 @@ func (w *watchStream) run() {
 	}
 }
 
-// step does what there is to do, and reports whether the watch is over. What it waits for then has another step made: events, the alarm,
-// the end of the request, of the server or of the version.
+// step does everything that is due, and reports whether the watch has ended. The next step follows an event, the alarm, or the end of the request,
+// the server or the version.
 func (w *watchStream) step() (over bool) {
 	now := time.Now()
 	switch {
@@ -78,12 +77,12 @@ func (w *watchStream) step() (over bool) {
 	return false
 }
 
-// gone tells whether nobody wants to be sent anything any more.
+// gone tells whether the client has gone or the watch has timed out.
 func (w *watchStream) gone(now time.Time) bool {
 	return w.q.ctx.Err() != nil || !now.Before(w.until)
 }
 
-// due is when there is something to do, whatever happens.
+// due is the time of the next step without events.
 func (w *watchStream) due() time.Time {
 	next := w.until
 	for _, at := range []time.Time{w.bookmarkAt, w.retryAt} {
@@ -94,22 +93,22 @@ func (w *watchStream) due() time.Time {
 	return next
 }
 
-// isAhead tells whether the client has asked for what comes after a revision that is not there yet. It gets no bookmark before that: the bookmark would
-// say so of a revision of which nobody knows whether it will be one.
+// isAhead tells whether the client watches from a revision that does not exist yet. It gets no bookmark before then, because the bookmark would
+// claim that the revision exists.
 func (w *watchStream) isAhead() bool {
 	if !w.named {
 		return false
 	}
 	newest, err := w.h.Store.Snapshot(w.q.ctx, w.q.served.ResourceName(), resources.At{Match: resources.Any, Namespace: w.selection.namespace, Name: w.selection.name})
 	if err != nil {
-		return true // nobody can tell at the moment
+		return true // unknown at the moment
 	}
 	w.named = newest.Revision() < w.position
 	return w.named
 }
 
-// untilBookmark is how long it is to the next bookmark. One is sent shortly before the watch ends, so that the client can resume from
-// where it was.
+// untilBookmark is the time to the next bookmark. The last one comes shortly before the watch ends, so that the client can resume from its
+// position.
 func (w *watchStream) untilBookmark(now time.Time) time.Duration {
 	if lead := w.until.Sub(now) - bookmarkLead; lead > 0 {
 		return min(lead, w.h.BookmarkPeriod)
@@ -117,14 +116,14 @@ func (w *watchStream) untilBookmark(now time.Time) time.Duration {
 	return w.h.BookmarkPeriod
 }
 
-// How long a watch waits before it asks a store again that cannot answer at the moment: ever longer.
+// These bound the growing pauses before a watch asks an unavailable store again.
 const (
 	firstPause   = 50 * time.Millisecond
 	longestPause = 5 * time.Second
 )
 
-// askAgain has the store asked again in a while. Nothing is lost but time: a watch whose revision is in history does not
-// end because the database cannot be reached, nor because too many read it.
+// askAgain schedules another attempt with an unavailable store. The watch loses only time: as long as its revision is in history, it does not end
+// because the database cannot be reached or has too many readers.
 func (w *watchStream) askAgain() {
 	w.pause = min(max(2*w.pause, firstPause), longestPause)
 	w.retryAt = time.Now().Add(w.pause/2 + rand.N(w.pause/2))

@@ -11,15 +11,15 @@ import (
 	"github.com/rowlock/rowlock/server/codec"
 )
 
-// closeTime is how long a client that takes nothing may hold up the end of its WebSocket.
+// closeTime bounds how long a client that reads nothing may delay the end of its WebSocket.
 const closeTime = 5 * time.Second
 
-// serveSocket serves the watch as the messages of a WebSocket (RFC 6455): text for what is text, else binary. A request
-// without an Origin is refused with 403, as kube-apiserver does. cancel ends the watch.
+// serveSocket sends the watch as messages of a WebSocket (RFC 6455): text messages for text formats, otherwise binary ones. A request without an
+// Origin is rejected with 403, as in kube-apiserver. cancel ends the watch.
 //
-// What the client sends is thrown away; pings are answered meanwhile. Its end, or a close frame, ends the watch.
+// Data from the client is discarded; pings are answered meanwhile. The end of that data, or a close frame, ends the watch.
 func (w *watchStream) serveSocket(cancel context.CancelFunc) {
-	// Before the HTTP server lets go of the connection, so that a shutdown waits for the one or the other.
+	// Count before the HTTP server releases the connection, so that a shutdown always waits for one of the two.
 	w.h.sockets.all.Add(1)
 	defer w.h.sockets.all.Done()
 	websocket.Handler(func(ws *websocket.Conn) {
@@ -35,7 +35,7 @@ func (w *watchStream) serveSocket(cancel context.CancelFunc) {
 			defer cancel()
 			_, _ = io.Copy(io.Discard, ws)
 		}()
-		// When the watch is over, a write that the client does not take has to end too.
+		// At the end of the watch a blocked write must end, too.
 		stop := context.AfterFunc(w.q.ctx, func() { _ = ws.SetDeadline(time.Now().Add(closeTime)) })
 		w.to = &socketFrames{ws: ws}
 		if w.begin() {
@@ -44,18 +44,18 @@ func (w *watchStream) serveSocket(cancel context.CancelFunc) {
 		cancel()
 		stop()
 		_ = ws.SetDeadline(time.Now().Add(closeTime))
-		_ = ws.Close() // the client is told, if it is there
+		_ = ws.Close() // sends a close frame, if the client is still connected
 		<-read
 	}).ServeHTTP(w.q.w, w.q.r)
 }
 
-// sockets are the WebSockets that are open: the HTTP server knows nothing of them any more.
+// sockets are the open WebSockets, which the HTTP server no longer tracks.
 type sockets struct {
 	all sync.WaitGroup
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	open map[*websocket.Conn]struct{}
-	over bool // no client has any more time
+	over bool // all connections are to be cut
 }
 
 func (s *sockets) add(ws *websocket.Conn) {
@@ -76,8 +76,8 @@ func (s *sockets) remove(ws *websocket.Conn) {
 	delete(s.open, ws)
 }
 
-// Drain waits for the WebSockets to end, as they do by themselves once Config.Draining is closed, and cuts those that are
-// still open when ctx ends. No new request may come in.
+// Drain waits for the WebSockets to end, as they do once Config.Draining is closed, and cuts those that are still open when ctx ends. No new
+// requests may arrive.
 func (h *Handlers) Drain(ctx context.Context) {
 	stop := context.AfterFunc(ctx, h.sockets.cut)
 	defer stop()

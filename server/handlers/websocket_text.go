@@ -11,8 +11,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-// textSocket sends a text as the messages of a WebSocket. They are those of upstream's wsstream.Reader, which waits for
-// ever when the handshake is refused.
+// textSocket sends a text as messages of a WebSocket, with the same messages as upstream's wsstream.Reader, which blocks forever when the handshake
+// is rejected.
 type textSocket struct {
 	q      *request
 	h      *Handlers
@@ -23,13 +23,13 @@ type textSocket struct {
 
 // serve returns when the text has ended, the client has gone, or the server shuts down.
 func (s *textSocket) serve() {
-	// Before the HTTP server lets go of the connection, so that a shutdown waits for the one or the other.
+	// Count before the HTTP server releases the connection, so that a shutdown always waits for one of the two.
 	s.h.sockets.all.Add(1)
 	defer s.h.sockets.all.Done()
 	websocket.Server{Handshake: chooseTextProtocol, Handler: s.run}.ServeHTTP(s.q.w, s.q.r)
 }
 
-// chooseTextProtocol takes the first of the client's subprotocols that there is. None is one of them.
+// chooseTextProtocol selects the first of the client's subprotocols that is supported. To name none is valid, too.
 func chooseTextProtocol(config *websocket.Config, _ *http.Request) error {
 	if len(config.Protocol) == 0 {
 		config.Protocol = []string{""}
@@ -53,21 +53,21 @@ func (s *textSocket) run(ws *websocket.Conn) {
 		defer s.cancel()
 		_, _ = io.Copy(io.Discard, ws)
 	}()
-	// When the text is over, a write that the client does not take has to end too.
+	// At the end of the text a blocked write must end, too.
 	stop := context.AfterFunc(s.ctx, func() { _ = ws.SetDeadline(time.Now().Add(closeTime)) })
 	s.send(ws)
 	s.cancel()
 	stop()
 	_ = ws.SetDeadline(time.Now().Add(closeTime))
-	_ = ws.Close() // the client is told, if it is there
+	_ = ws.Close() // sends a close frame, if the client is still connected
 	<-read
 }
 
-// textMessage is how much of a text is in a message, at most.
+// textMessage is the maximum of bytes in a message.
 const textMessage = 2048
 
-// send sends until an end of the text or an error: nobody is left to tell which. It begins with an empty message, by which
-// the client knows that it is served.
+// send sends until the end of the text or an error: the client cannot be told which. It begins with an empty message, which tells the client that
+// it is served.
 func (s *textSocket) send(ws *websocket.Conn) {
 	binary := wsstream.NewDefaultReaderProtocols()[ws.Config().Protocol[0]].Binary
 	buf := make([]byte, textMessage)

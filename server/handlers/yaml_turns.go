@@ -6,8 +6,8 @@ import (
 	"github.com/rowlock/rowlock/server/codec"
 )
 
-// As text of YAML is read, it takes up to a kilobyte of memory for each scalar in it: what is long is read by a few at a time, which is no slower, as
-// it is computing alone.
+// Decoding YAML takes up to a kilobyte of memory for each scalar. Therefore only a few long texts are decoded at a time. This is no slower, because
+// decoding is pure computation.
 const (
 	longYAML     = 128 << 10
 	mostLongYAML = 2
@@ -15,7 +15,7 @@ const (
 
 var longYAMLs = make(chan struct{}, mostLongYAML)
 
-// inTurn reads YAML. Who cannot wait any longer is told so by the error of the context.
+// inTurn decodes YAML. If the context ends while it waits, it returns the context's error.
 func inTurn(ctx context.Context, text []byte, read func() error) error {
 	if len(text) >= longYAML {
 		select {
@@ -28,7 +28,7 @@ func inTurn(ctx context.Context, text []byte, read func() error) error {
 	return read()
 }
 
-// decodeInTurn reads a body of a media type: in turn, where that is YAML.
+// decodeInTurn decodes a body; if it is YAML, in turn.
 func (q *request) decodeInTurn(media string, body []byte, read func() error) error {
 	if media != codec.YAML {
 		return read()
