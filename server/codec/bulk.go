@@ -6,24 +6,23 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// bulk is what a Renderer knows of the many objects that it renders for one request.
+// bulk is the state of a Renderer that renders many objects for one request.
 type bulk struct {
-	paced   bool   // of so many no message is kept, and garbage is collected in between
-	decoded int    // bytes, since garbage was collected
-	message []byte // that was made last, of those that are not kept
+	paced   bool   // messages are not cached, and garbage is collected in between
+	decoded int    // bytes decoded since the last collection
+	message []byte // the last message, if not cached; reused
 }
 
-// Where so many objects are rendered, the garbage of those that have to be decoded is collected each time so many bytes
-// were: they leave ten times that behind, and the collector by itself would let it become as much as all that is alive.
-// A list of a hundred thousand objects would double the memory of the process.
+// From pacedObjects objects on, garbage is collected after every pacedBytes that are decoded. Decoding leaves ten times as much behind, and the
+// collector by itself would let the garbage grow to the size of the live heap: a list of a hundred thousand objects would double the memory of the
+// process.
 const (
 	pacedObjects = 10_000
 	pacedBytes   = 4 << 20
 )
 
-// Bulk says how many objects are rendered from now on. Of many, what is made for each is kept only where there is room;
-// the messages of more than there would be room for are not, because they would take the room from those that are used
-// again.
+// Bulk says how many objects are rendered from now on. If there are many, their encodings are cached only while there is room. If there are more
+// than pacedObjects, their messages are not cached at all, because they would displace those in use.
 func (r *Renderer) Bulk(objects int) {
 	r.bulk = nil
 	if objects > 1 {
@@ -31,7 +30,7 @@ func (r *Renderer) Bulk(objects int) {
 	}
 }
 
-// form returns an encoding of an object, built if it was not kept.
+// form returns an encoding of an object, from the cache or built.
 func (r *Renderer) form(o *resources.Object, id string, build func() ([]byte, error)) ([]byte, error) {
 	if r.bulk == nil {
 		return o.Form(id, build)
@@ -42,7 +41,7 @@ func (r *Renderer) form(o *resources.Object, id string, build func() ([]byte, er
 	})
 }
 
-// pace takes up that so many bytes are to be decoded.
+// pace accounts for bytes about to be decoded.
 func (b *bulk) pace(bytes int) {
 	if b.decoded += bytes; b.paced && b.decoded > pacedBytes {
 		b.decoded = 0

@@ -17,14 +17,14 @@ import (
 var cborMark = []byte{0xd9, 0xd9, 0xf7}
 
 const (
-	cborMap   = 0xa0 // the head of a map of no entries; of n, up to 23, it is n more
+	cborMap   = 0xa0 // the head of an empty map; add n for n entries, up to 23
 	cborArray = 4    // the major type of arrays
 	cborNull  = 0xf6
-	// cborShort is the most that the head of an item says without further bytes.
+	// cborShort is the largest argument that fits into the head of an item.
 	cborShort = 23
 )
 
-// cbor returns an object as the items of a list are: without apiVersion and kind, unless it has no Go type.
+// cbor encodes an object as an item of a list: without apiVersion and kind, unless it has no Go type.
 func (r *Renderer) cbor(o *resources.Object) ([]byte, error) {
 	return o.Form(r.Served.FormID("cbor "+r.Served.GroupVersion().String(), true), func() ([]byte, error) {
 		obj, err := r.versioned(o)
@@ -39,7 +39,7 @@ func (r *Renderer) cbor(o *resources.Object) ([]byte, error) {
 	})
 }
 
-// cborPartial returns an object's metadata alone.
+// cborPartial encodes an object's metadata only.
 func (r *Renderer) cborPartial(o *resources.Object) ([]byte, error) {
 	return o.Form("cbor partial", func() ([]byte, error) {
 		var p struct {
@@ -127,7 +127,7 @@ func (r *Renderer) cborList(objects []*resources.Object, m metav1.ListMeta) (fun
 	}, nil
 }
 
-// appendCBORHead appends the head of an item of some major type: its argument in as few bytes as it takes (RFC 8949, 3).
+// appendCBORHead appends the head of an item of a major type, with its argument in as few bytes as possible (RFC 8949, 3).
 func appendCBORHead(b []byte, major byte, n int) []byte {
 	switch {
 	case n <= cborShort:

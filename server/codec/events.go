@@ -17,21 +17,20 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Events writes the frames of one watch stream: JSON documents on a line each, protobuf messages behind
-// their length, or CBOR documents.
-// It is used by one goroutine.
+// Events writes the frames of one watch stream: JSON documents on a line each, protobuf messages with a length prefix, or CBOR documents. It must
+// not be used concurrently.
 type Events struct {
 	r *Renderer
-	// apart: the transport keeps frames apart, so that protobuf messages go without their length.
+	// apart is set if the transport delimits frames, so that protobuf messages have no length prefix.
 	apart bool
-	// headers: a Table has told its columns; later ones leave them out.
+	// headers is set once a Table had its columns; later ones omit them.
 	headers bool
 }
 
-// NewEvents returns the frames of one stream. apart is set for a transport of messages, which says itself where one ends.
+// NewEvents returns the frames of one stream. apart is set for a transport of messages, which delimits them itself.
 func NewEvents(r *Renderer, apart bool) *Events { return &Events{r: r, apart: apart} }
 
-// Follow goes on with a type that has replaced the one of the stream. Tables tell their columns again.
+// Follow continues with a replacement of the stream's type. The next Table has its columns again.
 func (e *Events) Follow(s *resources.Served) {
 	bulk := e.r.bulk
 	e.r = NewRenderer(s, e.r.Format)
@@ -49,8 +48,8 @@ func (e *Events) Media() string { return e.r.Format.Media }
 // Bulk is Renderer.Bulk.
 func (e *Events) Bulk(objects int) { e.r.Bulk(objects) }
 
-// Event writes an object and what became of it. No object can be shown as a list: a watch that asks for that ends at its
-// first event, as kube-apiserver's does.
+// Event writes an event for an object. No object can be rendered as a list: a watch that requests that ends at its first event, as in
+// kube-apiserver.
 func (e *Events) Event(w io.Writer, typ watch.EventType, o *resources.Object) error {
 	f := e.r.Format
 	switch {
@@ -89,7 +88,7 @@ func (e *Events) Event(w io.Writer, typ watch.EventType, o *resources.Object) er
 	return jsonFrame(w, typ, data)
 }
 
-// Bookmark writes a BOOKMARK: an empty object with a resourceVersion, and the mark that the initial events have been sent.
+// Bookmark writes a BOOKMARK: an empty object with a resourceVersion and, if initialEnd, the annotation for the end of the initial events.
 func (e *Events) Bookmark(w io.Writer, revision int64, initialEnd bool) error {
 	hub := e.r.Served.New()
 	m, err := meta.Accessor(hub)
@@ -117,12 +116,11 @@ func (e *Events) Bookmark(w io.Writer, revision int64, initialEnd bool) error {
 			return err
 		}
 	}
-	// A bookmark in a table is a row like any other.
+	// A bookmark as a Table is a row like any other.
 	return e.bookmarkAs(w, o, versioned)
 }
 
-// printEmpty keeps the cells of a bookmark's object with it. Decoding the object would fill in defaults, which no
-// bookmark has.
+// printEmpty caches the cells of a bookmark's object. Decoding the object would set defaults, which a bookmark must not have.
 func (e *Events) printEmpty(o *resources.Object, hub runtime.Object) error {
 	_, err := o.Form(e.r.Served.FormID(resources.CellsForm, false), func() ([]byte, error) {
 		row, err := e.r.Served.PrintRow(hub)
@@ -139,7 +137,7 @@ func (e *Events) printEmpty(o *resources.Object, hub runtime.Object) error {
 func (e *Events) bookmarkAs(w io.Writer, o *resources.Object, versioned runtime.Object) error {
 	if e.r.Format.As != AsObject {
 		stored := *e.r
-		// Its bytes are what is shown, whatever fast paths are on: they were never in a store.
+		// Use its bytes, whatever fast paths are on, because it was never in the store.
 		stored.stored, stored.copies, stored.metadataAsStored, stored.keepsCells = true, true, true, true
 		frames := Events{r: &stored, apart: e.apart, headers: e.headers}
 		err := frames.Event(w, watch.Bookmark, o)
@@ -169,7 +167,7 @@ func (e *Events) Error(w io.Writer, s *metav1.Status) error {
 	return jsonFrame(w, watch.Error, data)
 }
 
-// jsonHeads begin the frame of each type of event.
+// jsonHeads are the beginnings of frames, by type of event.
 var jsonHeads = func() map[watch.EventType][]byte {
 	heads := map[watch.EventType][]byte{}
 	for _, typ := range []watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark, watch.Error} {
@@ -198,8 +196,7 @@ func (e *Events) binaryFrame(w io.Writer, typ watch.EventType, object []byte) er
 	return e.protobufFrame(w, typ, object)
 }
 
-// protobufFrame writes a WatchEvent: its type and the object's own document, here in parts, behind the length of both in
-// four bytes.
+// protobufFrame writes a WatchEvent: its type and the object's own document, here in parts, after a length prefix of four bytes.
 func (e *Events) protobufFrame(w io.Writer, typ watch.EventType, document ...[]byte) error {
 	size := 0
 	for _, part := range document {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// kube-apiserver reads Accept-Encoding by two rules, one for its API and one for OpenAPI, so a client may have an answer of one kind
-// compressed and not one of the other.
+// kube-apiserver evaluates Accept-Encoding by two rules, one for the API and one for OpenAPI, so that a client may get one compressed and not the
+// other.
 
-// NamesGzip tells whether a client has what the API answers compressed: where it names gzip without a weight. A weight is not read, so
-// "gzip;q=1" does not name it, and neither does "*".
+// NamesGzip tells whether API responses to a client may be compressed: its header must name gzip without a weight. As in kube-apiserver, neither
+// "gzip;q=1" nor "*" suffices.
 func NamesGzip(r *http.Request) bool {
 	for coding := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		if strings.TrimSpace(coding) == "gzip" {
@@ -20,8 +20,8 @@ func NamesGzip(r *http.Request) bool {
 	return false
 }
 
-// AllowsGzip tells whether a client has OpenAPI documents compressed: where it takes gzip by RFC 9110, section 12.5.3, with any weight but
-// zero.
+// AllowsGzip tells whether OpenAPI responses to a client may be compressed: its header must accept gzip by RFC 9110, section 12.5.3, with any
+// weight but zero.
 func AllowsGzip(r *http.Request) bool {
 	for coding := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		name, params, _ := strings.Cut(coding, ";")

@@ -2,22 +2,22 @@ package codec
 
 import "io"
 
-// indenter indents compact JSON as json.Indent does with two spaces, while it is being written: a long list need not be
-// in memory as a whole. White space between values is left out.
+// indenter indents compact JSON as json.Indent does with two spaces, while it is written, so that a long list need not be in memory as a whole. It
+// drops white space between values.
 type indenter struct {
 	w     io.Writer
 	out   []byte // reused by each write
 	depth int
-	// opened: an object or list has begun, and its first value, before which a line ends, has not.
+	// opened is set after the start of an object or array, before its first value, which goes on a new line.
 	opened bool
-	// quoted: within a string; escaped: its next byte has a backslash before it.
+	// quoted is set within a string; escaped is set after a backslash in it.
 	quoted, escaped bool
 }
 
-// indentedPiece is how many bytes are gathered before they are written.
+// indentedPiece is how many bytes are buffered before a write.
 const indentedPiece = 64 << 10
 
-// Write implements io.Writer. A piece that would be longer than indentedMost, such as an item of a list, is written on a line: no such piece
+// Write implements io.Writer. A piece that would become longer than indentedMost, such as an item of a list, is written on one line: no such piece
 // begins within a string.
 func (n *indenter) Write(p []byte) (int, error) {
 	n.out = n.out[:0]
@@ -44,7 +44,7 @@ func (n *indenter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// onALine writes a piece as it is. What comes after it is indented again.
+// onALine writes a piece without indentation. The next one is indented again.
 func (n *indenter) onALine(p []byte) (int, error) {
 	if n.opened {
 		n.line()
@@ -66,17 +66,17 @@ func (n *indenter) onALine(p []byte) (int, error) {
 			n.depth--
 		}
 	}
-	n.opened = false // such a piece ends with a value
+	n.opened = false // such a piece ends after a value
 	return n.w.Write(p)
 }
 
-// inString takes a byte that is within a string.
+// inString processes a byte within a string.
 func (n *indenter) inString(c byte) {
 	n.quoted = c != '"' || n.escaped
 	n.escaped = c == '\\' && !n.escaped
 }
 
-// between takes a byte that is not within a string.
+// between processes a byte outside strings.
 func (n *indenter) between(c byte) {
 	switch c {
 	case ' ', '\t', '\r', '\n':

@@ -17,20 +17,19 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// List is a collection ready to be written: what can fail has been done, so that an error can still become a Status.
+// List is a collection ready to be written: everything that can fail has been done, so that an error can still become a Status.
 type List struct {
-	// Write writes the collection as it is produced.
+	// Write writes the collection as it is rendered.
 	Write func(io.Writer) error
-	// Items is the same in its parts. It is nil where they are not the same whenever they are asked for, as the ages in
-	// a Table, or not one behind the other.
+	// Items are the parts of the collection. It is nil if the parts are not reproducible, such as the ages in a Table, or not consecutive.
 	Items *Items
 }
 
-// Items is a collection whose items stand one behind the other.
+// Items is a collection whose items are consecutive.
 type Items struct {
 	Head, Separator, Tail []byte
 	Objects               []*resources.Object
-	// Form says how Item writes an object of the type: in the same form, the same revision is the same bytes.
+	// Form identifies the encoding of Item: with the same Form, a revision of an object always has the same bytes.
 	Form string
 	// Item writes one of the objects.
 	Item func(w io.Writer, i int) error
@@ -48,7 +47,7 @@ func (l *Items) Write(w io.Writer) error {
 	return err
 }
 
-// Range writes the items from one to before another, with what separates them.
+// Range writes the items from from up to, and not including, to, with separators between them.
 func (l *Items) Range(w io.Writer, from, to int) error {
 	for i := from; i < to; i++ {
 		if i > from && len(l.Separator) > 0 {
@@ -63,13 +62,13 @@ func (l *Items) Range(w io.Writer, from, to int) error {
 	return nil
 }
 
-// List makes a collection ready ("Collections" of the API concepts page).
+// List prepares a collection ("Collections" of the API concepts page).
 func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (*List, error) {
 	r.Bulk(len(objects))
 	if r.Format.As != AsObject {
-		m.ShardInfo = nil // as kube-apiserver, which does not take it over
+		m.ShardInfo = nil // as in kube-apiserver, which drops it
 	}
-	if err := r.Convert(context.Background(), objects); err != nil { // before anything is written
+	if err := r.Convert(context.Background(), objects); err != nil { // conversion must fail before anything is written
 		return nil, err
 	}
 	switch {
@@ -91,7 +90,7 @@ func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (*List, 
 		return nil, err
 	}
 	if r.Format.As == AsPartial && len(objects) == 0 {
-		// kube-apiserver leaves the empty list of this kind null, other than that of every other kind.
+		// In kube-apiserver the items of an empty list are null for this kind alone.
 		return inOne(r.whole(append(bytes.TrimSuffix(open, []byte("[")), "null}"...), nil))
 	}
 	if r.Format.Media == YAML && fastpath.Streaming.On() {
@@ -106,10 +105,10 @@ func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (*List, 
 	return list, err
 }
 
-// Convert has objects converted that somebody else has to be asked for, all at once: what is then written of them does not fail, and
-// nobody is asked again. Metadata needs no conversion.
+// Convert calls the conversion webhook for all objects at once: rendering them then cannot fail, and calls no webhook. Metadata needs no
+// conversion.
 //
-// Errors: those of resources.Type.Converted.
+// Its errors are those of resources.Type.Converted.
 func (r *Renderer) Convert(ctx context.Context, objects []*resources.Object) error {
 	if r.Served.Converted == nil || r.Format.As == AsPartial {
 		return nil
@@ -124,7 +123,7 @@ func (r *Renderer) Convert(ctx context.Context, objects []*resources.Object) err
 	return err
 }
 
-// inOne is a collection of which only the whole can be written.
+// inOne returns a collection that can only be written as a whole.
 func inOne(write func(io.Writer) error, err error) (*List, error) {
 	if err != nil {
 		return nil, err
@@ -132,14 +131,14 @@ func inOne(write func(io.Writer) error, err error) (*List, error) {
 	return &List{Write: write}, nil
 }
 
-// items is a collection but for what stands around the items.
+// items returns the items of a collection, without head and tail.
 func (r *Renderer) items(objects []*resources.Object, item func(w io.Writer, i int) error) *Items {
 	form := fmt.Sprintf("%s %d %s %s", r.Format.Media, r.Format.As, r.Format.AsVersion, r.Served.GroupVersion())
 	return &Items{Objects: objects, Form: form, Item: item}
 }
 
-// streamed makes what writes a document as JSON on a line what writes it in the format asked for: as it is produced, other
-// than a Table in YAML, which needs the whole, and where the fast path is off.
+// streamed returns a function that converts compact JSON, as write writes it, into the requested format. It converts as it goes, except for a Table
+// in YAML, which needs the whole, and while the fast path is off.
 func (r *Renderer) streamed(write func(io.Writer) error) (func(io.Writer) error, error) {
 	switch {
 	case r.Format.Media != JSON || r.Format.Pretty && !fastpath.Streaming.On():
@@ -161,7 +160,7 @@ func (r *Renderer) listKind() schema.GroupVersionKind {
 	return r.Served.GroupVersion().WithKind(r.Served.KindOfLists())
 }
 
-// whole is the writer of a document that is made at once.
+// whole returns a function that writes a complete document.
 func (r *Renderer) whole(data []byte, err error) (func(io.Writer) error, error) {
 	if err != nil {
 		return nil, err
@@ -177,8 +176,8 @@ func (r *Renderer) whole(data []byte, err error) (func(io.Writer) error, error) 
 
 var comma = []byte(",")
 
-// around is what stands before and after the items of a list in JSON. kube-apiserver writes the keys of what has no Go type in
-// the order of the alphabet.
+// around returns the JSON before and after the items of a list. As in kube-apiserver, lists without a Go type have their keys in alphabetical
+// order.
 func (r *Renderer) around(m metav1.ListMeta) (open, end []byte, err error) {
 	kind := r.listKind()
 	name, version := kind.Kind, kind.GroupVersion().String()
@@ -189,10 +188,10 @@ func (r *Renderer) around(m metav1.ListMeta) (open, end []byte, err error) {
 	return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, name, version, head), []byte("]}\n"), err
 }
 
-// untypedList: the list has no Go type. One of metadata alone has.
+// untypedList tells whether the list has no Go type. A list of metadata has one.
 func (r *Renderer) untypedList() bool { return r.Served.Untyped && r.Format.As != AsPartial }
 
-// listMeta is the metadata of a list as it is encoded. A list without a Go type always says where it is to be continued.
+// listMeta is the metadata of a list, for encoding. A list without a Go type always has a continue field.
 func (r *Renderer) listMeta(m metav1.ListMeta) any {
 	if !r.untypedList() {
 		return m
@@ -223,7 +222,7 @@ func (r *Renderer) jsonItem(w io.Writer, o *resources.Object) error {
 	return err
 }
 
-// writeAll writes strings one after the other.
+// writeAll writes strings in sequence.
 func writeAll(w io.Writer, parts ...string) error {
 	for _, part := range parts {
 		if _, err := io.WriteString(w, part); err != nil {
@@ -237,8 +236,8 @@ func partialError(list runtime.Object) error {
 	return notAcceptable(fmt.Sprintf("you requested PartialObjectMetadata, but the requested object is a list (%T)", list))
 }
 
-// partialListError refuses to show one object as a list. What has no Go type could be a list for all that kube-apiserver knows, which
-// fails when it looks for the items.
+// partialListError rejects one object rendered as a list. kube-apiserver does not know whether an untyped object is a list, and fails when it looks
+// for the items.
 func (r *Renderer) partialListError() error {
 	if r.Served.Untyped {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "content is not a list"}}

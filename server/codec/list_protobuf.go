@@ -10,9 +10,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// protobufList writes a list message: metadata is field 1 and items are field 2 of every list type. The length of the
-// whole stands at its beginning, so the items are gone through twice. The second time finds what the first has kept
-// where the list is not so long that nothing is kept.
+// protobufList writes a list message: in every list type, metadata is field 1 and items are field 2. The length prefix of the whole requires two
+// passes over the items. The second finds the messages in the cache, unless the list is too long for the cache.
 func (r *Renderer) protobufList(objects []*resources.Object, m metav1.ListMeta) (*Items, error) {
 	if r.Served.Untyped && r.Format.As != AsPartial {
 		return nil, noMessage(r.Served.NewList())

@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// yamlList writes a list in YAML an object at a time: the whole would be in memory three times, as JSON, as a tree, and as
-// YAML. Keys are in the order of the alphabet, in which the items come second.
+// yamlList writes a list in YAML object by object: a whole list would be in memory three times, as JSON, as a tree, and as YAML. Keys are in
+// alphabetical order, so that the items come second.
 func (r *Renderer) yamlList(objects []*resources.Object, m metav1.ListMeta) (*List, error) {
 	kind := r.listKind()
 	head, err := yaml.Marshal(map[string]string{"apiVersion": kind.GroupVersion().String()})
@@ -28,7 +28,7 @@ func (r *Renderer) yamlList(objects []*resources.Object, m metav1.ListMeta) (*Li
 	if len(objects) == 0 {
 		return &List{Write: func(w io.Writer) error { return writeAll(w, string(head), "items: []\n", string(tail)) }}, nil
 	}
-	if err := r.shallowEnough(objects); err != nil { // before anything is written
+	if err := r.shallowEnough(objects); err != nil { // must fail before anything is written
 		return nil, err
 	}
 	items := r.items(objects, func(w io.Writer, i int) error { return r.yamlItem(w, objects[i]) })
@@ -36,7 +36,7 @@ func (r *Renderer) yamlList(objects []*resources.Object, m metav1.ListMeta) (*Li
 	return &List{Write: items.Write, Items: items}, nil
 }
 
-// shallowEnough refuses what ToYAML would.
+// shallowEnough rejects objects that ToYAML would reject.
 func (r *Renderer) shallowEnough(objects []*resources.Object) error {
 	var list bytes.Buffer
 	for _, o := range objects {
@@ -54,13 +54,12 @@ func (r *Renderer) shallowEnough(objects []*resources.Object) error {
 	return nil
 }
 
-// mayBeDeep is how long JSON is at least that becomes longer than indentedMost: n bytes that are n/2 levels become n*n/2, and no others more.
+// mayBeDeep is the least length of JSON that can exceed indentedMost: the worst case is n bytes with n/2 levels, which become n*n/2.
 const mayBeDeep = 10 << 10
 
 const yamlItems = "items:\n"
 
-// yamlItem writes an object as the only one of a list, without what a list begins with: how long lines are broken depends on
-// how deep they stand.
+// yamlItem writes an object as the only one of a list, without the beginning of the list: line breaks depend on the depth.
 func (r *Renderer) yamlItem(w io.Writer, o *resources.Object) error {
 	var list bytes.Buffer
 	if err := r.yamlSource(&list, o); err != nil {
@@ -74,7 +73,7 @@ func (r *Renderer) yamlItem(w io.Writer, o *resources.Object) error {
 	return err
 }
 
-// yamlSource writes the list of one item that becomes YAML.
+// yamlSource writes the list of one item to convert to YAML.
 func (r *Renderer) yamlSource(list *bytes.Buffer, o *resources.Object) error {
 	list.WriteString(`{"items":[`)
 	if err := r.jsonItem(list, o); err != nil {

@@ -1,15 +1,15 @@
-// Package codec negotiates media types and turns stored objects into the bytes that clients asked for.
+// Package codec negotiates media types and renders stored objects in the requested format.
 //
-// An object is stored as the JSON of its storage version, and that is what most clients get: the bytes are copied, never
-// decoded. Other versions and encodings are made of it once, and kept with the object (resources.Object.Form).
+// An object is stored as the JSON of its storage version, which is what most clients get: the bytes are copied without decoding. Other versions and
+// encodings are built once, and cached with the object (resources.Object.Form).
 //
-//	negotiate.go  the media types that are offered, and the one that a request gets; gzip.go, whether it gets it compressed
-//	renderer.go   the bytes of one object in a version and an encoding; protobuf.go and cbor.go, encodings; indent.go, pretty=true
-//	list.go       lists as JSON; list_protobuf.go, list_yaml.go; bulk.go, what is the same for all objects of a list
+//	negotiate.go  the offered media types, and the one for a request; gzip.go, whether its response may be compressed
+//	renderer.go   an object in a version and an encoding; protobuf.go and cbor.go, encodings; indent.go, pretty=true
+//	list.go       lists as JSON; list_protobuf.go, list_yaml.go; bulk.go, state for many objects
 //	table.go      Tables
 //	events.go     the frames of a watch
 //
-// Package codec/transcode makes protobuf of stored JSON without a Go value between.
+// Package codec/transcode converts stored JSON to protobuf without Go values in between.
 package codec
 
 import (
@@ -32,24 +32,23 @@ const (
 	YAML     = runtime.ContentTypeYAML
 	Protobuf = runtime.ContentTypeProtobuf
 	CBOR     = runtime.ContentTypeCBOR
-	// cborSequence is what a watch in CBOR is: one document after another (RFC 8742).
+	// cborSequence is the type of a watch in CBOR: consecutive documents (RFC 8742).
 	cborSequence = runtime.ContentTypeCBORSequence
 	text         = "text/plain"
 )
 
-// Offer is which encodings a server has.
+// Offer are the encodings of a server.
 type Offer struct {
 	media []string
-	// whole, any and streams list them in refusals: those of a document, those of a path that can stream, and those of
-	// streams.
+	// whole, any and streams list the media types in errors: those of a document, those of a path that supports watches, and those of watches.
 	whole, any, streams string
 
-	// PlainBodies and PlainWatchLists: what is large, or a watch that begins with a list, is not compressed, as with the
-	// features APIResponseCompression and WatchListCompression off.
+	// PlainBodies and PlainWatchLists disable the compression of large bodies and of watches that begin with a list, as in kube-apiserver without
+	// the features APIResponseCompression and WatchListCompression.
 	PlainBodies, PlainWatchLists bool
 }
 
-// NewOffer returns JSON, YAML and protobuf, and CBOR where the feature CBORServingAndStorage is on (KEP-4222).
+// NewOffer returns JSON, YAML and protobuf, and CBOR if the feature CBORServingAndStorage is on (KEP-4222).
 func NewOffer(cbor bool) *Offer {
 	media := []string{JSON, YAML, Protobuf}
 	streams := []string{JSON + ";stream=watch", Protobuf + ";stream=watch"}
@@ -64,55 +63,53 @@ func NewOffer(cbor bool) *Offer {
 // CBOR tells whether CBOR is among the encodings.
 func (o *Offer) CBOR() bool { return slices.Contains(o.media, CBOR) }
 
-// As is what an object or a list is shown as.
+// As is the representation of an object or a list.
 type As int
 
 const (
-	// AsObject shows objects as they are.
+	// AsObject is the object itself.
 	AsObject As = iota
-	// AsTable shows the columns that kubectl prints ("Receiving resources as Tables").
+	// AsTable has the columns that kubectl prints ("Receiving resources as Tables").
 	AsTable
-	// AsPartial shows metadata alone (PartialObjectMetadata and its list).
+	// AsPartial has only metadata (PartialObjectMetadata and its list).
 	AsPartial
 )
 
-// Format is what a client is to be answered with.
+// Format is the format of a response.
 type Format struct {
 	Media  string
 	Pretty bool
 	As     As
-	// AsList is set when a PartialObjectMetadataList was asked for by name.
+	// AsList is set if the request names PartialObjectMetadataList.
 	AsList bool
 	// AsVersion is the version of meta.k8s.io for tables and partial objects: "v1" or "v1beta1".
 	AsVersion string
 	// Table are the options for AsTable.
 	Table *metav1.TableOptions
-	// Refusal is why those cannot be met, a Status. It is the answer when there would be a Table, and not before: as with
-	// kube-apiserver, which looks at them last, what was asked for has happened by then.
+	// Refusal is the error for invalid Table options, a Status. It is returned instead of the Table, and not earlier: kube-apiserver checks these
+	// options last, when the request has already taken effect.
 	Refusal error
-	// Unaccepted: it is none that the client accepts. An audit has no object then, as kube-apiserver's.
+	// Unaccepted is set if the client accepts no format. As in kube-apiserver, the audit then has no object.
 	Unaccepted bool
 }
 
-// Path is what the path of a request can answer with, besides objects.
+// Path describes the representations that a path supports, besides objects.
 type Path struct {
-	// Watchable paths can stream.
+	// Watchable paths support watches.
 	Watchable bool
-	// Tabular paths have tables.
+	// Tabular paths support Tables.
 	Tabular bool
-	// Direct paths have no router before them, which asks for media types first and has words of its own: those of types that
-	// are defined by objects, as in kube-apiserver.
+	// Direct paths are those of custom resources, which in kube-apiserver are not behind the router that checks media types first, with its own
+	// errors.
 	Direct bool
-	// NoProtobuf paths answer with objects of which there is no protobuf: those of types that are defined by objects, and, as by
-	// kube-apiserver, their Scales, too.
+	// NoProtobuf paths return objects without a protobuf encoding: custom resources and, as in kube-apiserver, their Scales.
 	NoProtobuf bool
-	// Text paths answer with a text, which is nevertheless not to be asked for: kube-apiserver names it among what there
-	// is, and refuses it.
+	// Text paths return plain text, yet reject a request for it: kube-apiserver lists text/plain among the supported types, and rejects it.
 	Text bool
 }
 
-// NegotiateStatus chooses the format of an error: as Negotiate does, but what asks for another form of the object is passed
-// over. A client that accepts nothing here is sent JSON for a person to read.
+// NegotiateStatus chooses the format of an error: as Negotiate does, except that it ignores clauses for Tables and metadata. A client that accepts
+// nothing gets indented JSON.
 func (o *Offer) NegotiateStatus(r *http.Request) Format {
 	header := r.Header.Get("Accept")
 	if header == "" {
@@ -132,8 +129,7 @@ func (o *Offer) NegotiateStatus(r *http.Request) Format {
 	return Format{Media: JSON, Pretty: true, Unaccepted: true}
 }
 
-// Negotiate chooses the format of the answer by Accept, the first acceptable clause in the order of preference.
-// Its error is a 406 Status.
+// Negotiate chooses the format of the response by Accept: the first supported clause in order of preference. Its error is a 406 Status.
 func (o *Offer) Negotiate(r *http.Request, path Path) (Format, error) {
 	header := r.Header.Get("Accept")
 	if header == "" || header == JSON {
@@ -166,17 +162,16 @@ func (o *Offer) Negotiate(r *http.Request, path Path) (Format, error) {
 	return Format{}, status.NotAcceptable(o.whole)
 }
 
-// Named tells whether a request accepts a media type that there is. One that does not is refused before anything else is
-// looked at.
+// Named tells whether a request accepts one of the offered media types. One that does not is rejected before all other checks.
 func (o *Offer) Named(r *http.Request, path Path) bool {
 	header := r.Header.Get("Accept")
 	return header == "" || path.Direct || o.named(header, path)
 }
 
-// named tells whether Accept names a media type that there is, or any: kube-apiserver's router asks for that before the
-// clauses are looked at, and a range like application/* is not enough for it.
+// named tells whether Accept names an offered media type, or */*: kube-apiserver's router checks that before the clauses are evaluated, and a range
+// like application/* does not suffice.
 //
-// A path that can stream has the sequence of CBOR too, though nothing is served for it: who wants it asks for CBOR.
+// A watchable path also accepts the CBOR sequence here, though nothing is served as such: clients must request CBOR.
 func (o *Offer) named(header string, path Path) bool {
 	for clause := range strings.SplitSeq(header, ",") {
 		media, _, _ := strings.Cut(clause, ";")
@@ -188,7 +183,7 @@ func (o *Offer) named(header string, path Path) bool {
 	return false
 }
 
-// covers tells whether a clause of Accept is for a media type.
+// covers tells whether a clause of Accept includes a media type.
 func covers(clause goautoneg.Accept, media string) bool {
 	typ, sub, _ := strings.Cut(media, "/")
 	if clause.Type == "*" {
@@ -197,7 +192,7 @@ func covers(clause goautoneg.Accept, media string) bool {
 	return clause.Type == typ && (clause.SubType == sub || clause.SubType == "*")
 }
 
-// accept reads the parameters of a clause; ok is false when they cannot be served in this media type.
+// accept evaluates the parameters of a clause; ok is false if this media type does not support them.
 func accept(params map[string]string, media string) (f Format, ok bool) {
 	f.Media = media
 	var kind, group, version string
@@ -211,7 +206,7 @@ func accept(params map[string]string, media string) (f Format, ok bool) {
 		case "v":
 			version, converts = v, true
 		case "stream":
-			if v != "" && (v != "watch" || media == YAML) { // there is no stream of YAML
+			if v != "" && (v != "watch" || media == YAML) { // YAML cannot be streamed
 				return f, false
 			}
 		case "sv":
@@ -243,7 +238,7 @@ func accept(params map[string]string, media string) (f Format, ok bool) {
 	return f, false
 }
 
-// ContentType is the media type of the answer; stream adds what a watch adds to it.
+// ContentType is the media type of the response; stream adds the parameter of watches.
 func (f Format) ContentType(stream bool) string {
 	switch {
 	case !stream || f.Media == JSON:
@@ -254,7 +249,7 @@ func (f Format) ContentType(stream bool) string {
 	return f.Media + ";stream=watch"
 }
 
-// Streamable tells whether a watch can have this format; its error is a 406 Status.
+// Streamable tells whether the format supports watches; its error is a 406 Status.
 func (o *Offer) Streamable(f Format) error {
 	if f.Media == YAML {
 		return status.NotAcceptable(o.streams)
@@ -262,7 +257,7 @@ func (o *Offer) Streamable(f Format) error {
 	return nil
 }
 
-// BodyMedia returns the media type of a request body, JSON when it does not say. Its error is a 415 Status.
+// BodyMedia returns the media type of a request body; the default is JSON. Its error is a 415 Status.
 func (o *Offer) BodyMedia(r *http.Request) (string, error) {
 	header := r.Header.Get("Content-Type")
 	if header == "" {
@@ -275,7 +270,7 @@ func (o *Offer) BodyMedia(r *http.Request) (string, error) {
 	return media, nil
 }
 
-// WantsPretty follows the query parameter, or else guesses from the user agent that a person is reading.
+// WantsPretty evaluates the query parameter, or else guesses from the user agent whether a person reads the response.
 func WantsPretty(r *http.Request) bool {
 	if strings.Contains(r.URL.RawQuery, "pretty") {
 		if v := r.URL.Query().Get("pretty"); v != "" {

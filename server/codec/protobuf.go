@@ -19,11 +19,11 @@ import (
 
 type marshaler interface{ Marshal() ([]byte, error) }
 
-// messages makes the protobuf messages of objects of one type, or those of their metadata.
+// messages encodes objects of one type, or their metadata, as protobuf.
 type messages struct {
-	form string // under which they are kept with the objects
+	form string // name in the objects' cache
 	kind schema.GroupVersionKind
-	fast *transcode.Message // nil: what is stored is not what is shown, or not covered, or the fast path is off
+	fast *transcode.Message // nil: the versions differ, the type is not supported, or the fast path is off
 }
 
 func (r *Renderer) newMessages() messages {
@@ -41,7 +41,7 @@ func (r *Renderer) newMessages() messages {
 	return m
 }
 
-// message returns the message of an object. One of many may be good only until the next one is asked for.
+// message returns the message of an object. When there are many, it may be valid only until the next call.
 func (r *Renderer) message(o *resources.Object) ([]byte, error) {
 	if kept := o.Kept(r.messages.form); kept != nil {
 		return kept, nil
@@ -60,7 +60,7 @@ func (r *Renderer) message(o *resources.Object) ([]byte, error) {
 
 var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
-// newMessage returns a message, in memory of its own and no more than it takes.
+// newMessage returns a message in memory of its exact size.
 func (r *Renderer) newMessage(o *resources.Object) ([]byte, error) {
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
@@ -72,7 +72,7 @@ func (r *Renderer) newMessage(o *resources.Object) ([]byte, error) {
 	return bytes.Clone(out), nil
 }
 
-// appendMessage appends a message that is made anew.
+// appendMessage appends a newly built message.
 func (r *Renderer) appendMessage(dst []byte, o *resources.Object) ([]byte, error) {
 	if fast := r.messages.fast; fast != nil {
 		if r.Format.As == AsPartial || r.asStored(o) {
@@ -89,7 +89,7 @@ func (r *Renderer) appendMessage(dst []byte, o *resources.Object) ([]byte, error
 	return append(dst, raw...), err
 }
 
-// slowMessage goes through the Go type of an object.
+// slowMessage encodes an object by way of its Go type.
 func (r *Renderer) slowMessage(o *resources.Object) ([]byte, error) {
 	if r.Format.As == AsPartial {
 		var p metav1.PartialObjectMetadata
@@ -113,26 +113,26 @@ func (r *Renderer) slowMessage(o *resources.Object) ([]byte, error) {
 	return m.Marshal()
 }
 
-// noMessage is what upstream's serializer says of an object without a Go type.
+// noMessage is the error of upstream's serializer for an object without a Go type.
 func noMessage(obj runtime.Object) error {
 	return notAcceptable(fmt.Sprintf("object %T does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message", obj))
 }
 
 var protobufMagic = []byte("k8s\x00")
 
-// envelope wraps a message as "Kubernetes Protobuf encoding" of the API concepts page has it.
+// envelope wraps a message according to "Kubernetes Protobuf encoding" of the API concepts page.
 func envelope(gvk schema.GroupVersionKind, raw []byte) []byte {
 	out := appendEnvelopeHead(make([]byte, 0, len(raw)+envelopeRoom), gvk, len(raw))
 	return append(append(out, raw...), envelopeTail...)
 }
 
-// envelopeRoom is what an envelope takes beside its message, or a little more.
+// envelopeRoom is about the size of an envelope without its message.
 const envelopeRoom = 128
 
-// envelopeTail are contentEncoding and contentType, both empty, as kube-apiserver writes them.
+// envelopeTail has contentEncoding and contentType, both empty, as in kube-apiserver.
 var envelopeTail = []byte{0x1a, 0x00, 0x22, 0x00}
 
-// envelopeHead is what stands before a message of a given size.
+// envelopeHead is the part of an envelope before a message of a given size.
 func envelopeHead(gvk schema.GroupVersionKind, size int) []byte {
 	return appendEnvelopeHead(make([]byte, 0, envelopeRoom), gvk, size)
 }

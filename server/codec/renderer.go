@@ -18,18 +18,18 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// Renderer makes the bytes of objects of one served type in one format.
+// Renderer renders objects of one served type in one format.
 type Renderer struct {
 	Served *resources.Served
 	Format Format
 
-	// head is how the JSON of every object begins; see resources.Type.Head.
+	// head is the beginning of every object's JSON; see resources.Type.Head.
 	head []byte
-	// stored: the stored bytes are those of the version asked for.
+	// stored is set if the requested version is the storage version.
 	stored bool
 	// copies, metadataAsStored and keepsCells are the fast paths stored-json, metadata and cells.
 	copies, metadataAsStored, keepsCells bool
-	// messages makes protobuf; it is set for that format alone.
+	// messages encodes protobuf; it is set for that format alone.
 	messages messages
 	bulk     *bulk // nil: one object, or one event
 }
@@ -45,12 +45,12 @@ func NewRenderer(s *resources.Served, f Format) *Renderer {
 	return r
 }
 
-// Object returns the whole document of an object. The bytes are shared.
+// Object renders an object as a document. The bytes are shared.
 func (r *Renderer) Object(o *resources.Object) ([]byte, error) {
 	switch r.Format.As {
 	case AsTable:
 		m := metav1.ListMeta{}
-		if o.Revision != 0 { // as it is for what a dry run has made
+		if o.Revision != 0 { // the result of a dry run has none
 			m.ResourceVersion = resources.FormatRevision(o.Revision)
 		}
 		t, err := r.table([]*resources.Object{o}, m, true)
@@ -88,8 +88,8 @@ func (r *Renderer) Object(o *resources.Object) ([]byte, error) {
 	return r.finish(data)
 }
 
-// Pieces returns what Object does in two pieces, of which the second may be empty: a document that is kept is not copied for the sake of the
-// newline behind it. The bytes are shared.
+// Pieces renders an object as Object does, in two pieces, the second of which may be empty. Thus a cached document need not be copied to append a
+// newline. The bytes are shared.
 func (r *Renderer) Pieces(o *resources.Object) (document, end []byte, err error) {
 	if r.Format.As != AsObject || r.Format.Media != JSON || r.Format.Pretty {
 		document, err = r.Object(o)
@@ -99,7 +99,7 @@ func (r *Renderer) Pieces(o *resources.Object) (document, end []byte, err error)
 	return document, newline, err
 }
 
-// finish makes compact JSON into what is sent: JSON on a line, indented JSON, or YAML.
+// finish converts compact JSON to the format: JSON on one line, indented JSON, or YAML.
 func (r *Renderer) finish(data []byte) ([]byte, error) { return finish(data, r.Format) }
 
 func finish(data []byte, f Format) ([]byte, error) {
@@ -118,11 +118,11 @@ func finish(data []byte, f Format) ([]byte, error) {
 	return append(append(out, data...), '\n'), nil
 }
 
-// indentedMost is how long an object may become by being indented, in bytes: far longer than any that people write, which have some ten levels. JSON that
-// would be longer is sent on a line, and YAML that would be is refused.
+// indentedMost bounds the size in bytes of an indented object: far more than any written by people, which has some ten levels. JSON that would
+// exceed it is sent on one line, and YAML is rejected.
 const indentedMost = 64 << 20
 
-// ToYAML makes YAML of JSON. It refuses, with 406, what would be too long for being nested deeply.
+// ToYAML converts JSON to YAML. It rejects, with 406, deeply nested JSON whose YAML would be too long.
 func ToYAML(data []byte) ([]byte, error) {
 	if err := checkYAML(data); err != nil {
 		return nil, err
@@ -137,8 +137,8 @@ func checkYAML(data []byte) error {
 	return nil
 }
 
-// indentedLen is how long compact JSON is when it is indented, within so many levels. That grows with its length times its depth: 0.8 MB with 9,000 levels, which a custom
-// resource may have, become 7 GB.
+// indentedLen is the length of compact JSON after indentation, at a given depth. It grows with length times depth: 0.8 MB with 9,000 levels, which
+// a custom resource may have, become 7 GB.
 func indentedLen(data []byte, depth int) int {
 	n, quoted := len(data), false
 	for i := 0; i < len(data); i++ {
@@ -162,26 +162,25 @@ func indentedLen(data []byte, depth int) int {
 			n += 1 + 2*depth
 		}
 	}
-	return max(n, 0) // of what is no JSON
+	return max(n, 0) // negative only for invalid JSON
 }
 
-// asStored tells whether an object is stored in the version asked for. One that was written by an older release may not be in
-// the version that is stored today.
+// asStored tells whether an object is stored in the requested version. An older release may have stored it in another one than today's.
 func (r *Renderer) asStored(o *resources.Object) bool {
 	return r.stored && (bytes.HasPrefix(o.Data, r.head) || r.Served.ShowsStored())
 }
 
-// converts tells whether somebody else has to be asked for an object in the version asked for.
+// converts tells whether rendering an object in the requested version needs a conversion webhook.
 func (r *Renderer) converts(o *resources.Object) bool {
 	return r.Served.Converted != nil && !r.Served.IsIn(o, r.Served.GroupVersion())
 }
 
-// asShown tells whether the stored bytes are what the version asked for shows.
+// asShown tells whether the stored bytes are those of the requested version.
 func (r *Renderer) asShown(o *resources.Object) bool {
 	return r.asStored(o) && (r.Served.Current == nil || r.Served.Current(o))
 }
 
-// json returns the compact JSON of the version asked for, apiVersion and kind included.
+// json returns the compact JSON in the requested version, with apiVersion and kind.
 func (r *Renderer) json(o *resources.Object) ([]byte, error) {
 	if r.copies && r.stored {
 		if r.asShown(o) {
@@ -210,7 +209,7 @@ func (r *Renderer) json(o *resources.Object) ([]byte, error) {
 	})
 }
 
-// item returns the JSON of an object within a list, in two parts.
+// item returns the JSON of an object as an item of a list, in two parts.
 func (r *Renderer) item(o *resources.Object) (open, rest []byte, err error) {
 	data, err := r.json(o)
 	if err != nil || !bytes.HasPrefix(data, r.head) {
@@ -220,7 +219,7 @@ func (r *Renderer) item(o *resources.Object) (open, rest []byte, err error) {
 	return open, rest, nil
 }
 
-// versioned decodes an object into the version asked for.
+// versioned decodes an object into the requested version.
 func (r *Renderer) versioned(o *resources.Object) (runtime.Object, error) {
 	o = o.Shown()
 	if r.asStored(o) {
@@ -244,11 +243,11 @@ func (r *Renderer) partial(o *resources.Object) ([]byte, error) {
 	return append(append(append(out, head...), m...), '}'), nil
 }
 
-// metadata returns the JSON of an object's metadata as the hub form has it.
+// metadata returns the JSON of an object's metadata, as in the hub version.
 func (r *Renderer) metadata(o *resources.Object) (string, error) {
 	m, name := resources.MetadataOf(o.Data), r.Served.FieldAnnotation
 	if r.Served.Untyped {
-		return r.typedMetadata(o, m) // not by the hub form, which somebody else may have to be asked for
+		return r.typedMetadata(o, m) // without the hub version, which may need a conversion webhook
 	}
 	if !r.metadataAsStored {
 		return r.hubMetadata(o)
@@ -268,7 +267,7 @@ func (r *Renderer) metadata(o *resources.Object) (string, error) {
 	return string(data), err
 }
 
-// typedMetadata is metadata without a Go type in the order that one gives its fields, and without those that are empty.
+// typedMetadata re-encodes untyped metadata in the field order of ObjectMeta, without empty fields.
 func (r *Renderer) typedMetadata(o *resources.Object, m string) (string, error) {
 	data, err := r.form(o, "typed metadata", func() ([]byte, error) {
 		var typed metav1.ObjectMeta
@@ -280,7 +279,7 @@ func (r *Renderer) typedMetadata(o *resources.Object, m string) (string, error) 
 	return string(data), err
 }
 
-// hubMetadata makes it of the hub form itself.
+// hubMetadata encodes the metadata of the hub version itself.
 func (r *Renderer) hubMetadata(o *resources.Object) (string, error) {
 	hub, err := r.Served.DecodeHub(o)
 	if err != nil {
@@ -302,8 +301,7 @@ func (r *Renderer) partialKind(list string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: metav1.GroupName, Version: r.Format.AsVersion, Kind: "PartialObjectMetadata" + list}
 }
 
-// Value encodes any object that is not stored (a Status, a Scale, the answer to a review) in the format's media type.
-// versioned must have its kind set.
+// Value encodes any object that is not stored (a Status, a Scale, the response to a review) in the format's media type. Its kind must be set.
 func Value(obj runtime.Object, f Format) ([]byte, error) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	if f.Media == Protobuf {
@@ -327,10 +325,10 @@ func Value(obj runtime.Object, f Format) ([]byte, error) {
 	return finish(bytes.TrimRight(buf.Bytes(), "\n"), f)
 }
 
-// VersionedJSON returns the JSON of an object in the version that is served: what a patch is made against.
+// VersionedJSON returns the JSON of an object in the served version, to which patches are applied.
 func VersionedJSON(s *resources.Served, o *resources.Object) ([]byte, error) {
 	return NewRenderer(s, Format{}).Versioned(o)
 }
 
-// Versioned returns the compact JSON of an object in the version that is served, whatever the format. The bytes are shared.
+// Versioned returns the compact JSON of an object in the served version, whatever the format. The bytes are shared.
 func (r *Renderer) Versioned(o *resources.Object) ([]byte, error) { return r.json(o) }

@@ -29,7 +29,7 @@ func (r *Renderer) table(objects []*resources.Object, m metav1.ListMeta, headers
 	return buf.Bytes(), err
 }
 
-// tableList writes a Table as it is produced.
+// tableList writes a Table as it is rendered.
 func (r *Renderer) tableList(objects []*resources.Object, m metav1.ListMeta) (func(io.Writer) error, error) {
 	head, err := r.tableHead(m, true)
 	if err != nil {
@@ -47,7 +47,7 @@ func (r *Renderer) tableList(objects []*resources.Object, m metav1.ListMeta) (fu
 	})
 }
 
-// inTableOrder returns the objects of a list in the order of rows. It leaves the list alone, which is not its own.
+// inTableOrder returns the objects of a list in the order of the rows. It does not modify the list, which is shared.
 func (r *Renderer) inTableOrder(objects []*resources.Object) []*resources.Object {
 	if r.Served.TableOrder == nil {
 		return objects
@@ -109,7 +109,7 @@ func (r *Renderer) rows(w io.Writer, objects []*resources.Object) error {
 
 var tableEnd = []byte("]}")
 
-// noRows ends a Table of nothing. A type without columns of its own has null there.
+// noRows ends an empty Table. Its rows are null for a type without columns of its own.
 func (r *Renderer) noRows(w io.Writer) error {
 	t, err := r.Served.Table.ConvertToTable(context.Background(), r.Served.NewList(), nil)
 	if err != nil {
@@ -131,14 +131,14 @@ func (r *Renderer) columns() ([]byte, error) {
 	return json.Marshal(t.ColumnDefinitions)
 }
 
-// row writes one row: its cells, and of the object as much as was asked for.
+// row writes one row: the cells, and as much of the object as requested.
 func (r *Renderer) row(buf *bytes.Buffer, o *resources.Object, include metav1.IncludeObjectPolicy, now time.Time) error {
 	if err := r.cells(buf, o, now); err != nil {
 		return err
 	}
 	buf.WriteString(`,"object":`)
 	if include == metav1.IncludeNone && endsInitialEvents(o) {
-		include = metav1.IncludeMetadata // or nobody could tell
+		include = metav1.IncludeMetadata // otherwise the mark would be lost
 	}
 	switch include {
 	case metav1.IncludeNone:
@@ -164,15 +164,14 @@ func (r *Renderer) row(buf *bytes.Buffer, o *resources.Object, include metav1.In
 	return nil
 }
 
-// endsInitialEvents tells whether an object says that all initial events of a watch were sent.
+// endsInitialEvents tells whether an object is the bookmark after the initial events of a watch.
 func endsInitialEvents(o *resources.Object) bool {
 	const mark = metav1.InitialEventsAnnotationKey
 	m := resources.MetadataOf(o.Data)
 	return strings.Contains(m, mark) && gjson.Get(m, "annotations."+gjson.Escape(mark)).Str == "true"
 }
 
-// cells writes `{"cells":[…]` and the row's conditions. They are kept with the object, but for the age, unless something
-// else in them changes with the clock.
+// cells writes `{"cells":[…]` and the row's conditions. They are cached with the object, without the age, unless another cell depends on the time.
 func (r *Renderer) cells(buf *bytes.Buffer, o *resources.Object, now time.Time) error {
 	if !r.keepsCells {
 		return r.printCells(buf, o)

@@ -2,6 +2,5 @@
 
 package cork
 
-// largeBuffers does nothing where golang.org/x/net/http2 is a name for what is inside net/http. The build tag http2legacy
-// brings its own server back.
+// largeBuffers does nothing if golang.org/x/net/http2 only wraps the server in net/http. The build tag http2legacy brings its own server back.
 func largeBuffers() {}

@@ -9,25 +9,24 @@ import (
 )
 
 const (
-	// most is how much is held back, in bytes: what the kernel passes on as two pieces at best. A reader that waits is woken for
-	// each write.
+	// most is how much is held back, in bytes: what the kernel passes on in two pieces at best. Each write wakes a waiting reader.
 	most = 128 << 10
-	// room is for most and the record that exceeds it.
+	// room fits most and the record that exceeds it.
 	room = most + 20<<10
 )
 
 var rooms = sync.Pool{New: func() any { return new([room]byte) }}
 
-// Conn is a connection on which writes can be held back. Without Cork it is the connection it wraps.
+// Conn is a connection that can hold back writes. Without Cork it behaves like the connection it wraps.
 type Conn struct {
 	net.Conn
 
 	mu      sync.Mutex
 	corked  bool
-	sending bool // Uncork writes what was held back; what others write meanwhile is held back until that is done
+	sending bool // Uncork is writing; other writes are held back until it is done
 	sent    sync.Cond
-	held    []byte // of room; nil while nothing is held back
-	err     error  // of a write of what was held back: its writer has heard of success
+	held    []byte // a buffer of size room; nil while nothing is held back
+	err     error  // error of a delayed write, which was reported as successful
 }
 
 // Listener returns l with connections that can be corked.
@@ -62,7 +61,7 @@ func Context(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// Of returns the connection of a request, or nil if it cannot be corked. The methods Cork and Uncork of nil do nothing.
+// Of returns the connection of a request, or nil if it cannot be corked. Cork and Uncork of nil do nothing.
 func Of(r *http.Request) *Conn {
 	if r.ProtoMajor != 1 {
 		return nil
@@ -71,12 +70,11 @@ func Of(r *http.Request) *Conn {
 	return c
 }
 
-// NetConn is the connection below.
+// NetConn returns the wrapped connection.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// Cork holds back what is written from now on, as far as there is room, until Uncork. What net/http holds back itself has
-// to be flushed before Uncork, or it takes a write of its own. Whoever corks must uncork before the handler returns:
-// otherwise the end of the answer never leaves.
+// Cork holds back later writes until Uncork, as far as there is room. Data buffered in net/http must be flushed before Uncork; otherwise they take
+// a write of their own. A handler that corks must uncork before it returns; otherwise the end of the response is never sent.
 func (c *Conn) Cork() {
 	if c == nil {
 		return
@@ -86,10 +84,10 @@ func (c *Conn) Cork() {
 	c.corked = true
 }
 
-// Uncork sends what was held back. Its error, as that of other writes, is the error of every later write.
+// Uncork sends what was held back. Its error, like that of other writes, is the error of every later write.
 //
-// A client that reads nothing may keep it waiting, and nobody else is to wait with it: crypto/tls sends an alert before it
-// closes a connection, unless it is writing itself, and when the server ends there may be many such connections to close.
+// A client that reads nothing may block it, and must not block others: crypto/tls sends an alert before it closes a connection, unless it is
+// writing, and a server that shuts down may have many such connections to close.
 func (c *Conn) Uncork() {
 	if c == nil {
 		return

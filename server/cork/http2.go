@@ -8,15 +8,14 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// ConfigureHTTP2 lets s, whose listener is Listener's, answer HTTP/2 so that frames leave together.
+// ConfigureHTTP2 makes s, whose listener is Listener's, serve HTTP/2 so that frames leave together.
 //
-// The HTTP/2 server collects frames in a buffer and sends it when it is full, or when there is no frame left that can be
-// sent: it alone knows when that is, so no stream waits for another. But its buffer is of 4 KiB, and each DATA frame of 16 KiB
-// passes it by: a goroutine, two records (16 KiB and the nine bytes by which the frame exceeds them) and two system calls for
-// each. Here the buffer holds what a Conn sends in one write (largeBuffers), and its records leave in one.
+// The HTTP/2 server collects frames in a buffer, and sends it when it is full or no frame is ready: it alone knows when that is, so no stream waits
+// for another. But its buffer has 4 KiB, and each DATA frame of 16 KiB bypasses it, at the cost of a goroutine, two records (16 KiB, and the nine
+// bytes by which the frame exceeds them) and two system calls. Here the buffer has the size of one write of a Conn (largeBuffers), and its records
+// leave in one.
 //
-// It is golang.org/x/net/http2's server, of which net/http has a copy, because only there the connection can be given from
-// outside.
+// The server is golang.org/x/net/http2's, of which net/http has a copy, because only there a caller can supply the connection.
 func ConfigureHTTP2(s *http.Server) error {
 	conf := &http2.Server{}
 	if err := http2.ConfigureServer(s, conf); err != nil {
@@ -34,7 +33,7 @@ func ConfigureHTTP2(s *http.Server) error {
 	return nil
 }
 
-// baseContext is the context of a connection, which net/http hands to HTTP/2 servers as a method of the handler.
+// baseContext is the context of a connection, which net/http passes to HTTP/2 servers as a method of the handler.
 func baseContext(h http.Handler) context.Context {
 	if h, ok := h.(interface{ BaseContext() context.Context }); ok {
 		return h.BaseContext()
@@ -42,8 +41,8 @@ func baseContext(h http.Handler) context.Context {
 	return context.Background()
 }
 
-// together is a TLS connection on which the records of a write leave together. It holds nothing back once Write returns. The
-// HTTP/2 server calls Write from one goroutine at a time.
+// together is a TLS connection on which the records of a write leave together. It holds nothing back once Write returns. The HTTP/2 server never
+// calls Write concurrently.
 type together struct {
 	*tls.Conn
 	below *Conn
@@ -51,6 +50,6 @@ type together struct {
 
 func (c *together) Write(p []byte) (int, error) {
 	c.below.Cork()
-	defer c.below.Uncork() // its error is that of the next write, and of reading
+	defer c.below.Uncork() // later writes and reads return its error
 	return c.Conn.Write(p)
 }

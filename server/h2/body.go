@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// How much a client may send that no handler has read, in bytes: on a stream, on a connection (RFC 9113, 6.9).
+// streamWindow and connWindow bound the unread bytes from a client, on a stream and on a connection (RFC 9113, 6.9).
 const (
 	streamWindow = 1 << 20
 	connWindow   = 1 << 20
@@ -25,11 +25,11 @@ var (
 	errReadDeadline  = fmt.Errorf("read: %w", os.ErrDeadlineExceeded)
 )
 
-// inflow is the flow control of what is received.
+// inflow is the flow control of received data.
 type inflow struct {
-	left int // what the client may send
-	owed int // what was read since it was told
-	size int // left and owed, and what is not read yet
+	left int // what the client may still send
+	owed int // read, but not yet returned by a WINDOW_UPDATE
+	size int // left, owed and unread bytes
 }
 
 func (f *inflow) take(n int) bool {
@@ -40,8 +40,8 @@ func (f *inflow) take(n int) bool {
 	return true
 }
 
-// credit lets the client send n bytes more, and tells it of a quarter of the window at a time; stream 0 is the connection. The
-// caller holds mu, and flushes.
+// credit lets the client send n more bytes, with a WINDOW_UPDATE once a quarter of the window is due; stream 0 is the connection. The caller holds
+// mu, and flushes.
 func (c *conn) credit(f *inflow, id uint32, n int) {
 	if f.owed += n; f.owed < f.size/4 {
 		return
@@ -51,7 +51,7 @@ func (c *conn) credit(f *inflow, id uint32, n int) {
 	f.owed = 0
 }
 
-// body is what the client sends on a stream. It is guarded by conn.mu.
+// body is the body of a request. It is guarded by conn.mu.
 type body struct {
 	changed  sync.Cond
 	data     []byte
@@ -63,11 +63,11 @@ type body struct {
 	inflow   inflow
 	trailer  http.Header
 	deadline time.Time
-	// sayContinue: the client waits to hear that its body is wanted (RFC 9110, 10.1.1).
+	// sayContinue is set while the client waits for a 100 (Continue) before it sends the body (RFC 9110, 10.1.1).
 	sayContinue bool
 }
 
-// end says what comes after the data, once.
+// end sets the error after the data, once.
 func (b *body) end(err error) {
 	if b.err == nil {
 		b.err = err
@@ -75,8 +75,8 @@ func (b *body) end(err error) {
 	b.changed.Broadcast()
 }
 
-// fail ends the body before its end, unless all of it was read, and returns how much was not. Even when the client has sent all
-// of it, it does not end with io.EOF then: the handler would take a part of it for the whole.
+// fail ends the body early, unless all of it was read, and returns how many bytes were not read. Even if the client has sent everything, the body
+// does not end with io.EOF then: the handler would take a part of it for the whole.
 func (b *body) fail(why error) int {
 	n := b.drop()
 	if n > 0 {
@@ -86,18 +86,18 @@ func (b *body) fail(why error) int {
 	return n
 }
 
-// drop forgets what was not read, and returns how much it was.
+// drop discards unread data, and returns how many bytes they were.
 func (b *body) drop() int {
 	n := len(b.data) - b.read
 	b.data, b.read = nil, 0
 	return n
 }
 
-// firstRoom is how many bytes there is room for at first. Who declares more gets more when that is full and unread, all that it may have sent
-// at once: the window of the connection lets few streams come that far.
+// firstRoom is the initial size of the buffer. If a client has declared more, a full and unread buffer grows at once to everything that it may have
+// sent: the connection's window allows that for few streams.
 const firstRoom = 64 << 10
 
-// add takes data.
+// add appends data.
 func (b *body) add(p []byte) {
 	if b.data == nil && b.declared > 0 {
 		b.data = make([]byte, 0, max(len(p), int(min(b.declared, firstRoom))))
@@ -156,7 +156,7 @@ func (c *conn) readData(h head) error {
 	return nil
 }
 
-// admit says whose body a frame belongs to: nobody's if it is to be skipped, for which the error, if there is one, tells why.
+// admit returns the stream of a frame, or nil if the frame must be skipped; the error, if any, tells why.
 func (c *conn) admit(h head, whole int) (*stream, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +189,7 @@ func (c *conn) admit(h head, whole int) (*stream, error) {
 	return nil, err
 }
 
-// copyData reads so many bytes of a body as they come.
+// copyData reads that many bytes of a body as they arrive.
 func (c *conn) copyData(st *stream, left int) error {
 	for left > 0 {
 		if _, err := c.br.Peek(1); err != nil {
@@ -215,10 +215,10 @@ func (c *conn) copyData(st *stream, left int) error {
 	return nil
 }
 
-// requestBody is what a handler reads.
+// requestBody is the handler's end of a body.
 type requestBody struct{ st *stream }
 
-// Read reads what has come, or waits for some.
+// Read returns received data, or waits for some.
 func (r requestBody) Read(p []byte) (int, error) {
 	st, c, b := r.st, r.st.c, &r.st.body
 	c.mu.Lock()
@@ -261,7 +261,7 @@ func (r requestBody) Read(p []byte) (int, error) {
 	}
 }
 
-// wait waits for whatever may come. There is a timer only as long as somebody waits.
+// wait waits for a change of the body. A timer exists only during a wait.
 func (b *body) wait() {
 	if !b.deadline.IsZero() {
 		t := time.AfterFunc(time.Until(b.deadline), func() {
@@ -274,7 +274,7 @@ func (b *body) wait() {
 	b.changed.Wait()
 }
 
-// giveTrailers hands a request the trailers that it announced.
+// giveTrailers sets those trailers of a request that it has announced.
 func (b *body) giveTrailers(r *http.Request) {
 	if !errors.Is(b.err, io.EOF) {
 		return
@@ -287,7 +287,7 @@ func (b *body) giveTrailers(r *http.Request) {
 	b.trailer = nil
 }
 
-// Close says that nothing more will be read.
+// Close discards the rest of the body.
 func (r requestBody) Close() error {
 	c, b := r.st.c, &r.st.body
 	c.mu.Lock()

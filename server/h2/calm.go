@@ -6,15 +6,15 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Frames by which a client gets nowhere cost the server time nevertheless: PING, SETTINGS, PRIORITY, empty DATA, resets, data
-// for streams that are over (RFC 9113, 10.5). Who sends more than calmMost of them within calmTime is told to calm down.
-// A client that cancels a thousand watches at once and pings is far from it.
+// Some frames make no progress but cost the server time: PING, SETTINGS, PRIORITY, empty DATA, resets, and data for closed streams (RFC 9113,
+// 10.5). A client that sends more than calmMost of them within calmTime gets ENHANCE_YOUR_CALM. A client that cancels a thousand watches at once
+// and pings stays far below that.
 const (
 	calmMost = 20000
 	calmTime = 10 * time.Second
 )
 
-// calm counts them.
+// calm counts such frames.
 type calm struct {
 	now   func() time.Time
 	count int
@@ -36,8 +36,8 @@ func (c *calm) idle() error {
 	return nil
 }
 
-// recent remembers the last streams to which something happened: what the client sent before it heard that its stream was
-// reset is no fault (RFC 9113, 5.1).
+// recent remembers the last streams that were reset or closed: frames that the client sent before it knew that its stream was reset are no error
+// (RFC 9113, 5.1).
 type recent struct {
 	ids  [64]uint32
 	next int

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// prefaceTimeout is how long a client may take to say that it speaks HTTP/2, and what its settings are.
+	// prefaceTimeout is how long a client may take to send the preface and its settings.
 	prefaceTimeout = 10 * time.Second
-	// goAwayTimeout is how long a connection that has nothing more to say waits for the client to close it.
+	// goAwayTimeout is how long a finished connection waits for the client to close it.
 	goAwayTimeout = time.Second
-	// readSize is how much is read at a time, in bytes. A connection that does nothing keeps this much.
+	// readSize is the size in bytes of the read buffer, which an idle connection keeps.
 	readSize = 8 << 10
 )
 
-// errGone is why a stream ended whose connection has.
+// errGone is the error of streams whose connection has ended.
 var errGone = errors.New("client disconnected")
 
 // conn is a connection.
@@ -32,13 +32,13 @@ type conn struct {
 	srv     *server
 	handler http.Handler
 	nc      net.Conn
-	below   corker // nil: the records of a write cannot be held together
+	below   corker // nil: the records of a write cannot be corked
 	tls     *tls.ConnectionState
 	remote  string
 	ctx     context.Context
 	cancel  context.CancelFunc
 
-	// Of the reading goroutine alone.
+	// Used only by the reading goroutine.
 	br     *bufio.Reader
 	header headerReader
 	calm   calm
@@ -49,44 +49,44 @@ type conn struct {
 
 	// Streams.
 	streams  map[uint32]*stream
-	maxID    uint32    // the highest that the client has opened
-	handlers int       // that run
-	queued   []*stream // that wait for one of them to end
+	maxID    uint32    // the highest opened by the client
+	handlers int       // running handlers
+	queued   []*stream // waiting for a handler to end
 	resets   recent    // streams that the server has reset
 	closed   recent    // streams that are closed
-	ended    bool      // nothing is read any more
+	ended    bool      // reading has ended
 
-	// What is received.
+	// Receiving.
 	inflow inflow
 
-	// What is sent.
+	// Sending.
 	out        []byte // frames; nil while there are none
-	control    int    // answers to control frames among them
+	control    int    // responses to control frames in out
 	writing    bool
-	writes     int         // how many have begun
-	hurried    *time.Timer // not nil: the write under way has to end before it fires
-	hurriedAt  time.Time   // when that is
-	turns      []*stream   // who waits to be the one who writes
+	writes     int         // number of writes so far
+	hurried    *time.Timer // not nil: the current write must end before it fires
+	hurriedAt  time.Time   // when hurried fires
+	turns      []*stream   // streams that wait for their turn to write
 	err        error       // of a write
 	enc        *hpack.Encoder
-	window     int64     // what may be sent on all streams, in bytes (RFC 9113, 6.9.1)
-	starved    []*stream // who waits for that, in order
+	window     int64     // send window of the connection, in bytes (RFC 9113, 6.9.1)
+	starved    []*stream // streams that wait for that window, in order
 	initial    int64     // window of a new stream
 	frameMost  int       // the client's MAX_FRAME_SIZE
-	bulk       []*stream // that have sent much and go on
+	bulk       []*stream // streams that are sending large responses
 	limits     limits
-	resting    bool // the reading goroutine does not read for a moment
+	resting    bool // the reading goroutine pauses
 	rouse      chan struct{}
 	goingAway  bool
 	goAwayCode http2.ErrCode
 	closing    *time.Timer
 
-	// Streams that go on without their handlers: sequel.go.
-	woken    []*Continued  // that have a step to make
-	stepping bool          // a goroutine makes them, or is about to
-	step     *Continued    // whose step it makes; nil: that of one goes on by itself
+	// Responses that outlive their handlers: sequel.go.
+	woken    []*Continued  // with a step to make
+	stepping bool          // a goroutine makes steps, or is about to
+	step     *Continued    // whose step it makes; nil: a step has gone aside
 	stall    time.Duration // see Continue
-	delayed  []*Continued  // that are woken when delay fires
+	delayed  []*Continued  // woken when delay fires
 	delay    *time.Timer
 
 	idle      *time.Timer // nil: there is no limit
@@ -111,7 +111,7 @@ func (s *server) newConn(nc net.Conn, ctx context.Context, h http.Handler) *conn
 
 // serve reads until the connection ends.
 func (c *conn) serve() {
-	c.out = c.appendSettings(c.grown()) // they come first, whoever else has something to say
+	c.out = c.appendSettings(c.grown()) // the first frame on the connection must be SETTINGS
 	ending := c.srv.add(c)
 	defer c.srv.remove(c)
 	defer c.end()
@@ -151,7 +151,7 @@ func (c *conn) serve() {
 	}
 }
 
-// resetFor resets a stream for an error of the client's. There has to be such a stream.
+// resetFor resets a stream because of a client's error. It returns false if the stream was never opened.
 func (c *conn) resetFor(e streamError) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,7 +163,7 @@ func (c *conn) resetFor(e streamError) bool {
 	return true
 }
 
-// greet reads the client's preface (RFC 9113, 3.4). The frame that follows it has to be SETTINGS.
+// greet reads the client's preface (RFC 9113, 3.4). The next frame must be SETTINGS.
 func (c *conn) greet() error {
 	if err := c.nc.SetReadDeadline(time.Now().Add(prefaceTimeout)); err != nil {
 		return err
@@ -193,17 +193,17 @@ func (c *conn) greet() error {
 	return c.nc.SetReadDeadline(time.Time{})
 }
 
-// fail says what the client did wrong, and reads on for a moment: to close while there is something to read would keep what
-// was said from it (RFC 9113, 5.4.1).
+// fail sends a GOAWAY for a client's error, and reads on for a moment: closing the connection with unread data would make the client lose the
+// GOAWAY (RFC 9113, 5.4.1).
 func (c *conn) fail(code http2.ErrCode) {
 	c.mu.Lock()
 	c.goAway(code)
 	c.mu.Unlock()
-	_ = c.nc.SetReadDeadline(time.Now().Add(goAwayTimeout)) // it is closed then, whatever comes
+	_ = c.nc.SetReadDeadline(time.Now().Add(goAwayTimeout)) // the connection is closed then in any case
 	_, _ = io.Copy(io.Discard, c.br)
 }
 
-// goAway says that no new streams are answered (RFC 9113, 6.8). The caller holds mu.
+// goAway announces that no new streams are served (RFC 9113, 6.8). The caller holds mu.
 func (c *conn) goAway(code http2.ErrCode) {
 	if c.goingAway && (code == http2.ErrCodeNo || c.goAwayCode != http2.ErrCodeNo) {
 		return
@@ -214,7 +214,7 @@ func (c *conn) goAway(code http2.ErrCode) {
 	c.closeWhenDone()
 }
 
-// closeWhenDone lets a connection that goes away end with its last stream. The caller holds mu.
+// closeWhenDone closes a connection after its GOAWAY and its last stream. The caller holds mu.
 func (c *conn) closeWhenDone() {
 	if !c.goingAway || len(c.streams) > 0 || c.closing != nil || c.ended {
 		return
@@ -250,8 +250,8 @@ func (c *conn) watchIdle() {
 	})
 }
 
-// becameIdle is called when the last stream has ended. The timer is set only when there is none: to set it with each request
-// would cost more than that it fires once in vain. The caller holds mu.
+// becameIdle is called when the last stream has ended. It sets the timer only if it is not running: setting it after each request would cost more
+// than a timer that fires in vain. The caller holds mu.
 func (c *conn) becameIdle() {
 	c.setState(http.StateIdle)
 	if c.idle == nil {
@@ -292,5 +292,5 @@ func (c *conn) end() {
 	}
 	c.mu.Unlock()
 	c.cancel()
-	_ = c.nc.Close() // it is of no use any more
+	_ = c.nc.Close() // nothing more is sent or received
 }

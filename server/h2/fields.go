@@ -13,13 +13,13 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// outgoing is how a name of net/http's is sent.
+// outgoing describes how to send a field of a given name.
 type outgoing struct {
 	name string
-	// once: the next answer has another value. It is not put into the table of the encoder (RFC 7541, 6.2.3), where it would
-	// push others out.
+	// once is set if the value differs in each response. Such a field is not added to the encoder's table (RFC 7541, 6.2.3), where it would
+	// displace others.
 	once bool
-	// dropped: HTTP/2 has no such field (RFC 9113, 8.2.2), or it is sent by another way.
+	// dropped is set if HTTP/2 forbids the field (RFC 9113, 8.2.2), or it is sent in another way.
 	dropped bool
 }
 
@@ -38,7 +38,7 @@ var outgoings = func() map[string]outgoing {
 	return m
 }()
 
-// outgoingName says how a field of an answer is sent. What is no name of a field is not sent, as by golang.org/x/net/http2.
+// outgoingName returns how to send a field. A field with an invalid name is not sent, as in golang.org/x/net/http2.
 func outgoingName(name string) outgoing {
 	if known, ok := outgoings[name]; ok {
 		return known
@@ -47,7 +47,7 @@ func outgoingName(name string) outgoing {
 	return outgoing{name: lower, once: true, dropped: !validName(lower)}
 }
 
-// appendFields appends a header, but for the fields that skip names.
+// appendFields appends a header, without the fields named in skip.
 func appendFields(fields []hpack.HeaderField, h http.Header, skip ...string) []hpack.HeaderField {
 	for name, values := range h {
 		to := outgoingName(name)
@@ -63,7 +63,7 @@ func appendFields(fields []hpack.HeaderField, h http.Header, skip ...string) []h
 	return fields
 }
 
-// appendHeaders gathers a header block (RFC 9113, 4.3). Status 0 is that of trailers. The caller holds mu.
+// appendHeaders buffers a header block (RFC 9113, 4.3). Status 0 is for trailers. The caller holds mu.
 func (c *conn) appendHeaders(id uint32, status int, fields []hpack.HeaderField, ends bool) {
 	from := len(c.grown())
 	c.out = append(c.out, make([]byte, frameHeader)...)
@@ -95,7 +95,7 @@ func (c *conn) appendHeaders(id uint32, status int, fields []hpack.HeaderField, 
 	}
 }
 
-// encode writes a field to where header blocks go, which takes everything.
+// encode writes a field to the buffer of header blocks, which cannot fail.
 func (c *conn) encode(f hpack.HeaderField) { _ = c.enc.WriteField(f) }
 
 func statusText(code int) string {
@@ -108,7 +108,7 @@ func statusText(code int) string {
 	return strconv.Itoa(code)
 }
 
-// date is the time of this second (RFC 9110, 6.6.1).
+// date returns the current time for the Date field (RFC 9110, 6.6.1), cached for a second.
 func date(now time.Time) string {
 	if d := lastDate.Load(); d != nil && d.second == now.Unix() {
 		return d.text

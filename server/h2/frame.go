@@ -9,13 +9,13 @@ import (
 
 const (
 	frameHeader = 9
-	// minFrame is what every MAX_FRAME_SIZE is at least, in bytes; mostFrame is ours (RFC 9113, 6.5.2). Larger frames would
-	// come in TLS records of this size all the same.
+	// minFrame is the least value of MAX_FRAME_SIZE, in bytes; mostFrame is ours (RFC 9113, 6.5.2). Larger frames would still arrive in TLS records
+	// of this size.
 	minFrame  = 16 << 10
 	mostFrame = minFrame
 )
 
-// connError ends the connection, streamError a stream (RFC 9113, 5.4).
+// connError ends the connection, and streamError a stream (RFC 9113, 5.4).
 type connError http2.ErrCode
 
 func (e connError) Error() string { return http2.ErrCode(e).String() }
@@ -57,7 +57,7 @@ func appendHead(p []byte, length int, typ http2.FrameType, flags http2.Flags, id
 	return p
 }
 
-// readFrame reads a frame and does what it asks for.
+// readFrame reads and processes a frame.
 func (c *conn) readFrame() error {
 	h, err := c.readHeader()
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *conn) frame(h head) error {
 	if h.length > mostFrame {
 		return connError(http2.ErrCodeFrameSize)
 	}
-	// Nothing comes between the frames of a header block (4.3).
+	// No frame may come between those of a header block (4.3).
 	if c.header.open && (h.typ != http2.FrameContinuation || h.id != c.header.id) {
 		return connError(http2.ErrCodeProtocol)
 	}
@@ -101,7 +101,7 @@ func (c *conn) frame(h head) error {
 	case http2.FramePushPromise: // clients do not push (8.4)
 		return connError(http2.ErrCodeProtocol)
 	}
-	return c.skip(h.length) // of a kind that came later (4.1)
+	return c.skip(h.length) // of an unknown type (4.1)
 }
 
 func (c *conn) skip(n int) error {
@@ -109,7 +109,7 @@ func (c *conn) skip(n int) error {
 	return err
 }
 
-// payload reads a frame that is of size bytes. The result is good until the next read.
+// payload reads the payload of a frame, which must have this size. The result is valid until the next read.
 func (c *conn) payload(h head, size int) ([]byte, error) {
 	if h.length != size {
 		return nil, connError(http2.ErrCodeFrameSize)
@@ -122,7 +122,7 @@ func (c *conn) payload(h head, size int) ([]byte, error) {
 	return p, err
 }
 
-// readPadding reads how much padding ends a frame, and takes it and the length of itself off the frame (6.1).
+// readPadding returns the length of a frame's padding, and subtracts it and its length byte from the frame (6.1).
 func (c *conn) readPadding(h *head) (int, error) {
 	if !h.flags.Has(http2.FlagDataPadded) { // has the same bit as FlagHeadersPadded
 		return 0, nil
@@ -141,7 +141,7 @@ func (c *conn) readPadding(h *head) (int, error) {
 	return int(b), nil
 }
 
-// readPriority reads what RFC 9113, 5.3.2 has done away with: the server says that it does not look at it.
+// readPriority validates a PRIORITY frame, which RFC 9113, 5.3.2 deprecates. The server's settings say that it ignores priorities.
 func (c *conn) readPriority(h head) error {
 	if h.id == 0 {
 		return connError(http2.ErrCodeProtocol)
@@ -162,7 +162,7 @@ func (c *conn) readPriority(h head) error {
 	return nil
 }
 
-// dependency is the stream on which a priority depends.
+// dependency is the stream that a priority depends on.
 func dependency(p []byte) uint32 { return binary.BigEndian.Uint32(p) & (1<<31 - 1) }
 
 // readReset reads a RST_STREAM (6.4).
@@ -178,14 +178,14 @@ func (c *conn) readReset(h head) error {
 		return connError(http2.ErrCodeProtocol)
 	}
 	if st := c.streams[h.id]; st != nil {
-		defer c.flushSoon() // what was not read of its body is read now
+		defer c.flushSoon() // credits for the unread body are due
 		c.close(st, http2.StreamError{StreamID: h.id, Code: code})
 	}
-	c.resets.remove(h.id) // what comes now was not sent in ignorance
+	c.resets.remove(h.id) // the client knows of the reset now
 	return nil
 }
 
-// readGoAway reads that the client opens no more streams (6.8).
+// readGoAway processes a GOAWAY: the client opens no more streams (6.8).
 func (c *conn) readGoAway(h head) error {
 	if h.id != 0 {
 		return connError(http2.ErrCodeProtocol)

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// headerReader reads header blocks (RFC 9113, 4.3; RFC 7541). It belongs to the reading goroutine.
+// headerReader decodes header blocks (RFC 9113, 4.3; RFC 7541). Only the reading goroutine uses it.
 type headerReader struct {
-	// most is how large the fields of a request may be, as RFC 9113, 10.5.1 counts. A block may have twice as many bytes: what
-	// is too large by less is answered, by more ends the connection, as does a block in more than mostContinuations.
+	// most bounds the size of a request's fields, as counted in RFC 9113, 10.5.1. A block may have twice as many bytes: a block that is too large
+	// by less is answered; a larger one, or one in more than mostContinuations, ends the connection.
 	most uint32
 	dec  *hpack.Decoder
 
-	// A block of which more is to come.
+	// An incomplete block.
 	open          bool
 	id            uint32
-	ends          bool // the block ends what the client sends on the stream
+	ends          bool // END_STREAM is set
 	selfish       bool // the stream depends on itself
 	block         []byte
 	continuations int
@@ -28,14 +28,14 @@ type headerReader struct {
 	// The fields of the last block.
 	fields    []hpack.HeaderField
 	left      uint32
-	regular   bool // one that is no pseudo field was read
-	truncated bool // there were more than there may be
+	regular   bool // a field other than a pseudo field was read
+	truncated bool // most was exceeded
 	invalid   error
 }
 
 const (
 	mostContinuations = 128
-	// keptBlock is how large a buffer for blocks is kept, in bytes; keptFields is for how many fields.
+	// keptBlock is the size in bytes up to which the buffer for blocks is kept; keptFields is that number of fields.
 	keptBlock  = 16 << 10
 	keptFields = 64
 )
@@ -50,7 +50,7 @@ func (r *headerReader) init(mostBytes int) {
 	if mostBytes <= 0 {
 		mostBytes = http.DefaultMaxHeaderBytes
 	}
-	r.most = uint32(mostBytes) + 10*32 // net/http counts without the 32 bytes that each field counts here; it is seldom more than ten
+	r.most = uint32(mostBytes) + 10*32 // net/http does not count the 32 bytes per field that count here; ten fields are usual
 	r.dec = hpack.NewDecoder(tableSize, r.field)
 	r.dec.SetMaxStringLength(int(r.most))
 }
@@ -81,7 +81,7 @@ func (c *conn) readHeaders(h head) error {
 	return c.readFragment(h, padding)
 }
 
-// readContinuation reads a CONTINUATION frame (6.10), the limits of which are those of CVE-2023-45288.
+// readContinuation reads a CONTINUATION frame (6.10), within the limits for CVE-2023-45288.
 func (c *conn) readContinuation(h head) error {
 	if !c.header.open {
 		return connError(http2.ErrCodeProtocol)
@@ -92,14 +92,14 @@ func (c *conn) readContinuation(h head) error {
 	return c.readFragment(h, 0)
 }
 
-// readFragment reads a part of a block, and with the last one what it says.
+// readFragment reads a part of a block, and processes the block after the last part.
 func (c *conn) readFragment(h head, padding int) error {
 	r := &c.header
 	last := h.flags.Has(http2.FlagHeadersEndHeaders)
 	if uint64(len(r.block)+h.length) > 2*uint64(r.most) {
 		return connError(http2.ErrCodeEnhanceYourCalm)
 	}
-	if last && len(r.block) == 0 && h.length <= c.br.Size() { // as nearly always: it need not be copied
+	if last && len(r.block) == 0 && h.length <= c.br.Size() { // nearly always; nothing is copied
 		p, err := c.br.Peek(h.length)
 		if err == nil {
 			err = r.decode(p)
@@ -133,7 +133,7 @@ func (c *conn) readFragment(h head, padding int) error {
 	return c.headersRead()
 }
 
-// decode reads a whole block. The table of the decoder has to see all of it, whatever is wrong with it.
+// decode decodes a whole block. The decoder's table must see all of it, even after an error.
 func (r *headerReader) decode(block []byte) error {
 	r.fields, r.left, r.regular, r.truncated, r.invalid = r.fields[:0], r.most, false, false, nil
 	r.dec.SetEmitEnabled(true)
@@ -173,7 +173,7 @@ func (r *headerReader) field(f hpack.HeaderField) {
 	r.fields = append(r.fields, f)
 }
 
-// validName tells whether a name of a field is a token without capital letters (8.2.1).
+// validName tells whether the name of a field is a token without capital letters (8.2.1).
 func validName(name string) bool {
 	for i := range len(name) {
 		if b := name[i]; b >= 0x80 || 'A' <= b && b <= 'Z' || !httpguts.IsTokenRune(rune(b)) {
@@ -183,7 +183,7 @@ func validName(name string) bool {
 	return len(name) > 0
 }
 
-// forget lets go of the fields of the last block, which a connection that does nothing would keep.
+// forget drops the fields of the last block, which an idle connection would keep.
 func (r *headerReader) forget() {
 	clear(r.fields)
 	if r.fields = r.fields[:0]; cap(r.fields) > keptFields {
@@ -191,7 +191,7 @@ func (r *headerReader) forget() {
 	}
 }
 
-// headersRead does what a whole block asks for: it opens a stream or ends the body of one (8.1).
+// headersRead processes a whole block: it opens a stream or ends a request body (8.1).
 func (c *conn) headersRead() error {
 	r := &c.header
 	defer r.forget()
@@ -204,7 +204,7 @@ func (c *conn) headersRead() error {
 	c.mu.Unlock()
 	switch {
 	case away:
-		return nil // the client has been told that it is not answered, and asks somebody else
+		return nil // the GOAWAY told the client to retry elsewhere
 	case late:
 		return c.calm.idle()
 	case known:
@@ -213,7 +213,7 @@ func (c *conn) headersRead() error {
 		return connError(http2.ErrCodeProtocol)
 	case st == nil && (r.invalid != nil || r.selfish):
 		c.mu.Lock()
-		c.maxID = r.id // or the stream would be one that was never opened
+		c.maxID = r.id // otherwise the stream would count as unopened
 		c.mu.Unlock()
 		return streamError{r.id, http2.ErrCodeProtocol}
 	case r.invalid != nil || r.selfish:

@@ -6,14 +6,14 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// limits is the timer of the streams of a connection that are to be reset at a time. It is one for all of them: nearly every request sets
-// such a time and is answered long before, which is not worth a timer for each.
+// limits is the timer for the write deadlines of a connection's streams. There is one for all of them: nearly every request sets a deadline and is
+// answered long before, which is not worth a timer for each.
 type limits struct {
 	timer *time.Timer
-	at    time.Time // when it fires; the zero time: it is not set
+	at    time.Time // when it fires; zero: it is not set
 }
 
-// limitWrites resets the stream at a time, if its answer is not sent by then; the zero time never does. The caller holds mu.
+// limitWrites resets the stream at a time, unless its response is sent by then; zero means never. The caller holds mu.
 func (st *stream) limitWrites(at time.Time) {
 	st.until = at
 	if !at.IsZero() && !st.closed {
@@ -21,7 +21,7 @@ func (st *stream) limitWrites(at time.Time) {
 	}
 }
 
-// checkLimits has the limits of all streams looked at, at a time or before. The caller holds mu.
+// checkLimits makes endLimited run at that time or earlier. The caller holds mu.
 func (c *conn) checkLimits(at time.Time) {
 	l := &c.limits
 	if !l.at.IsZero() && !at.Before(l.at) || c.ended {
@@ -35,7 +35,7 @@ func (c *conn) checkLimits(at time.Time) {
 	}
 }
 
-// endLimited resets the streams whose time is over.
+// endLimited resets streams whose deadline has passed.
 func (c *conn) endLimited() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,5 +54,5 @@ func (c *conn) endLimited() {
 	if !next.IsZero() {
 		c.checkLimits(next)
 	}
-	c.flush() // which may wait for the client
+	c.flush() // may wait for the client
 }

@@ -7,18 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quietMost is how much may come in, in bytes, before the kernel says so on a quiet connection.
+// quietMost is how many bytes may arrive on a quiet connection before the kernel wakes the process.
 const quietMost = 64 << 10
 
-// quiet has the kernel not wake the process for what little comes in on a connection, which it otherwise does for each packet,
-// whether anybody reads or not.
+// quiet keeps the kernel from waking the process for small amounts of data, which it otherwise does for each packet, even if no goroutine is
+// reading.
 type quiet struct {
 	raw   syscall.RawConn
 	bytes int
 	set   func(fd uintptr)
 }
 
-// newQuiet returns nil when it is not known what is below the connection.
+// newQuiet returns nil unless the connection is TCP.
 func newQuiet(nc net.Conn) *quiet {
 	for {
 		below, ok := nc.(interface{ NetConn() net.Conn })
@@ -37,15 +37,15 @@ func newQuiet(nc net.Conn) *quiet {
 	}
 	q := &quiet{raw: raw}
 	q.set = func(fd uintptr) {
-		_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, q.bytes) // it is only slower without
+		_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, q.bytes) // a failure only makes it slower
 	}
 	return q
 }
 
-// on makes the connection quiet. Nobody must read meanwhile.
+// on makes the connection quiet. It must not be read meanwhile.
 func (q *quiet) on() { q.wakeFrom(quietMost) }
 
-// off lets everything wake the process again, at once what has come already.
+// off restores wake-ups; data that have arrived wake the process at once.
 func (q *quiet) off() { q.wakeFrom(1) }
 
 func (q *quiet) wakeFrom(bytes int) {
@@ -53,15 +53,15 @@ func (q *quiet) wakeFrom(bytes int) {
 		return
 	}
 	q.bytes = bytes
-	_ = q.raw.Control(q.set) // of a connection that is closed
+	_ = q.raw.Control(q.set) // fails only for a closed connection
 }
 
-// pending tells whether the kernel has something that was not read.
+// pending tells whether the kernel has unread data.
 func (q *quiet) pending() bool {
 	if q == nil {
 		return false
 	}
 	n := 0
-	_ = q.raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }) // it only rests too early
+	_ = q.raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }) // a failure only lets it rest too early
 	return n > 0
 }

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// pseudo are the fields that stand for the request line (RFC 9113, 8.3.1).
+// pseudo are the pseudo fields, in place of a request line (RFC 9113, 8.3.1).
 type pseudo struct{ method, scheme, authority, path string }
 
-// take takes the pseudo fields off fields. It reports whether each of them is known and comes once.
+// take removes the pseudo fields from fields. It reports whether each of them is known and unique.
 func (p *pseudo) take(fields []hpack.HeaderField) (rest []hpack.HeaderField, ok bool) {
 	var seen [4]bool
 	for i, f := range fields {
 		if !f.IsPseudo() {
-			return fields[i:], true // none comes later: headerReader.field
+			return fields[i:], true // headerReader.field rejects later ones
 		}
 		var at int
 		switch f.Name {
@@ -45,7 +45,7 @@ func (p *pseudo) take(fields []hpack.HeaderField) (rest []hpack.HeaderField, ok 
 	return nil, true
 }
 
-// target is what the request is for (8.3.1).
+// target is the URL of the request (8.3.1).
 func (p *pseudo) target() (*url.URL, error) {
 	if p.method == http.MethodConnect {
 		if p.scheme != "" || p.path != "" || p.authority == "" {
@@ -56,13 +56,13 @@ func (p *pseudo) target() (*url.URL, error) {
 	if p.method == "" || p.scheme != "https" && p.scheme != "http" || p.path == "" || p.path[0] != '/' && p.path != "*" {
 		return nil, errPseudo
 	}
-	if strings.ContainsRune(p.authority, '@') { // who the user is, is not said here
+	if strings.ContainsRune(p.authority, '@') { // userinfo is not allowed here
 		return nil, errPseudo
 	}
 	return url.ParseRequestURI(p.path)
 }
 
-// canonical are net/http's names of fields that clients of Kubernetes send.
+// canonical are net/http's names of the fields that clients of Kubernetes send.
 var canonical = func() map[string]string {
 	m := map[string]string{}
 	for _, name := range []string{"Accept", "Accept-Encoding", "Accept-Language", "Audit-Id", "Authorization", "Cache-Control", "Content-Encoding",
@@ -81,7 +81,7 @@ func canonicalName(name string) string {
 	return http.CanonicalHeaderKey(name)
 }
 
-// headerOf makes a map of fields.
+// headerOf converts fields to a header.
 func headerOf(fields []hpack.HeaderField) http.Header {
 	h := make(http.Header, len(fields))
 	values := make([]string, len(fields))
@@ -97,10 +97,10 @@ func headerOf(fields []hpack.HeaderField) http.Header {
 	return h
 }
 
-// errMalformed is that a request is none (8.1.1).
+// errMalformed says that a request is invalid (8.1.1).
 var errMalformed = errors.New("malformed request")
 
-// newRequest makes the request of a stream of the fields that were read last.
+// newRequest builds the request of a stream from the fields of the last block.
 func (c *conn) newRequest(ctx context.Context, st *stream, ended bool) (*http.Request, error) {
 	var p pseudo
 	fields, ok := p.take(c.header.fields)
@@ -112,7 +112,7 @@ func (c *conn) newRequest(ctx context.Context, st *stream, ended bool) (*http.Re
 		if !c.header.truncated || p.path != "" && p.method != "" {
 			return nil, errMalformed
 		}
-		target = &url.URL{Path: "/"} // it came after what was too much, and is answered so
+		target = &url.URL{Path: "/"} // the path was truncated; the request is answered as too large
 	}
 	h := headerOf(fields)
 	r := &http.Request{Method: p.method, URL: target, RequestURI: p.path, Proto: "HTTP/2.0", ProtoMajor: 2, Header: h, Host: p.authority,
@@ -126,7 +126,7 @@ func (c *conn) newRequest(ctx context.Context, st *stream, ended bool) (*http.Re
 	if r.Host == "" {
 		r.Host = h.Get("Host")
 	}
-	if cookies := h["Cookie"]; len(cookies) > 1 { // in pieces, for the sake of compression (8.2.3)
+	if cookies := h["Cookie"]; len(cookies) > 1 { // split for better compression (8.2.3)
 		h["Cookie"] = []string{strings.Join(cookies, "; ")}
 	}
 	r.Trailer = announced(h)
@@ -152,18 +152,18 @@ func contentLength(h http.Header) int64 {
 	}
 	n, err := strconv.ParseUint(values[0], 10, 63)
 	if err != nil {
-		return 0 // as golang.org/x/net/http2: then there must be no body
+		return 0 // as in golang.org/x/net/http2: then there must be no body
 	}
 	return int64(n)
 }
 
-// announced takes what a request says of its trailers off its header (RFC 9110, 6.6.2).
+// announced removes the Trailer field, and returns the trailers named there (RFC 9110, 6.6.2).
 func announced(h http.Header) (trailers http.Header) {
 	for _, value := range h["Trailer"] {
 		for name := range strings.SplitSeq(value, ",") {
 			name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
 			switch name {
-			case "Transfer-Encoding", "Trailer", "Content-Length": // must be none
+			case "Transfer-Encoding", "Trailer", "Content-Length": // forbidden
 			default:
 				if trailers == nil {
 					trailers = http.Header{}
@@ -176,14 +176,14 @@ func announced(h http.Header) (trailers http.Header) {
 	return trailers
 }
 
-// refused is what answers a request that the handler is not to see: nil for others.
+// refused returns the handler that rejects an unacceptable request; nil for others.
 func (c *conn) refused(r *http.Request) http.HandlerFunc {
 	if c.header.truncated {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "the header is too large", http.StatusRequestHeaderFieldsTooLarge)
 		}
 	}
-	// Fields that are about a connection (8.2.2).
+	// Reject fields about a connection (8.2.2).
 	bad := ""
 	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"} {
 		if _, ok := r.Header[name]; ok {
@@ -201,7 +201,7 @@ func (c *conn) refused(r *http.Request) http.HandlerFunc {
 	}
 }
 
-// readTrailers reads what follows a body (8.1).
+// readTrailers reads the trailers of a body (8.1).
 func (c *conn) readTrailers(st *stream) error {
 	r := &c.header
 	c.mu.Lock()

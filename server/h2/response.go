@@ -15,16 +15,16 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// response is the http.ResponseWriter of a stream. It belongs to the handler's goroutine.
+// response is the http.ResponseWriter of a stream. Only the handler's goroutine uses it.
 type response struct {
 	st       *stream
 	header   http.Header
-	fields   []hpack.HeaderField // the header as it was when the status was written
+	fields   []hpack.HeaderField // the header when the status was written
 	status   int                 // 0: not written
 	declared int64               // Content-Length; -1: none
-	plain    bool                // no Content-Type is to be guessed
+	plain    bool                // do not guess the Content-Type
 	dated    bool                // the handler has set Date
-	sent     bool                // the header; written under conn.mu
+	sent     bool                // the header was sent; written under conn.mu
 	written  int64
 	data     frames
 	trailers []string // announced
@@ -38,7 +38,7 @@ var (
 
 var errOver = errors.New("http2: the handler has returned")
 
-// Header is what WriteHeader sends, and then the place of trailers.
+// Header is the header for WriteHeader, and then has the trailers.
 func (w *response) Header() http.Header {
 	if w.header == nil {
 		w.header = make(http.Header, 8)
@@ -46,7 +46,7 @@ func (w *response) Header() http.Header {
 	return w.header
 }
 
-// WriteHeader says the status. Those below 200 are sent at once and may be followed by others (RFC 9110, 15.2).
+// WriteHeader sets the status. A status below 200 is sent at once, and others may follow (RFC 9110, 15.2).
 func (w *response) WriteHeader(code int) {
 	if w.status != 0 || w.over {
 		return
@@ -66,7 +66,7 @@ func (w *response) WriteHeader(code int) {
 		}
 	}
 	_, typed := h["Content-Type"]
-	w.plain = typed || h.Get("Content-Encoding") != "" // what is encoded does not look like what it is
+	w.plain = typed || h.Get("Content-Encoding") != "" // the type cannot be guessed from encoded bytes
 	_, w.dated = h["Date"]
 	for _, value := range h["Trailer"] {
 		for name := range strings.SplitSeq(value, ",") {
@@ -101,7 +101,7 @@ func (w *response) announce(name string) {
 	}
 }
 
-// Write gathers p, and sends what was gathered when it is much. Its error may be that of an earlier one.
+// Write buffers p, and sends what fills a large buffer. Its error may be that of an earlier write.
 func (w *response) Write(p []byte) (int, error) {
 	if w.over {
 		return 0, errOver
@@ -135,10 +135,10 @@ func (w *response) Write(p []byte) (int, error) {
 // WriteString is Write.
 func (w *response) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
 
-// Gathers says that Write gathers: those who ask need no buffer of their own.
+// Gathers marks a writer that buffers: callers need no buffer of their own.
 func (w *response) Gathers() {}
 
-// begin takes a buffer, for so much to begin with.
+// begin takes a buffer; n is the size of the first write.
 func (w *response) begin(n int) {
 	c := w.st.c
 	c.mu.Lock()
@@ -152,17 +152,16 @@ func (w *response) begin(n int) {
 	}
 }
 
-// drop gives the buffer back.
+// drop returns the buffer.
 func (w *response) drop() {
 	putFrames(w.data.b)
 	w.data = frames{}
 }
 
-// lengthMost is up to how many bytes of body the length is sent that the handler did not say. golang.org/x/net/http2 knows it
-// as long as its buffer holds the body.
+// lengthMost is the body size up to which the server adds a Content-Length. golang.org/x/net/http2 adds it while its buffer holds the body.
 const lengthMost = 4 << 10
 
-// complete adds to the header what the handler left to the server.
+// complete adds the fields that the handler left to the server.
 func (w *response) complete(last bool) {
 	head := w.st.head
 	n := w.data.left()
@@ -187,7 +186,7 @@ func (w *response) add(name, value string) {
 	w.fields = append(w.fields, hpack.HeaderField{Name: to.name, Value: value, Sensitive: to.once})
 }
 
-// push sends the header, if it is not sent, and what was gathered. The last push ends the stream. rests: what comes next may take its time.
+// push sends the header, if necessary, and the buffered data. The last push ends the stream. rests says that a pause may follow.
 func (w *response) push(last, rests bool) error {
 	if !w.sent {
 		w.complete(last)
@@ -219,16 +218,16 @@ func (w *response) push(last, rests bool) error {
 	return nil
 }
 
-// refuse ends the stream of a client that has its answer and is still sending, and tells it that what else it sends is of no use
-// (RFC 9113, 8.1). The answer leaves by itself before: clients that find both in one read drop it (curl up to 7.88, for one). The handler has
-// returned, and limits no writes any more: a client that does not read is hurried as by the end of a stream. The caller holds mu, and flushes.
+// refuse ends the stream of a client that is still sending its body after the response, with a RST_STREAM that asks it to stop (RFC 9113, 8.1). The
+// response is sent before and separately: clients that find both in one read drop it (curl up to 7.88, for one). The handler has returned, so no
+// write deadline applies any more: a client that does not read is hurried as at the end of a stream. The caller holds mu, and flushes.
 func (c *conn) refuse(st *stream) {
 	c.hurry()
 	turn := c.acquire(st) == nil
 	if turn {
 		c.send(nil)
 	}
-	if !st.closed { // the client may have ended it meanwhile, or all of its body may have come
+	if !st.closed { // the client may have reset it meanwhile, or finished its body
 		if !st.remoteClosed {
 			c.out = appendReset(c.grown(), st.id, http2.ErrCodeNo)
 			c.resets.add(st.id)
@@ -240,7 +239,7 @@ func (c *conn) refuse(st *stream) {
 	}
 }
 
-// gather puts what there is to where it leaves from. The caller holds conn.mu.
+// gather puts the response so far into conn.out. The caller holds conn.mu.
 func (w *response) gather(last bool) error {
 	st, c := w.st, w.st.c
 	head := st.head
@@ -265,18 +264,18 @@ func (w *response) gather(last bool) error {
 	} else if ends {
 		c.out = appendHead(c.grown(), 0, http2.FrameData, http2.FlagDataEndStream, st.id)
 	}
-	if trailer != nil && !st.closed { // it may have been reset while its data were being written
+	if trailer != nil && !st.closed { // the stream may have been reset during the write
 		c.appendHeaders(st.id, 0, trailer, true)
 	}
 	return nil
 }
 
-// trailer is what follows the body, or nil.
+// trailer returns the trailers, or nil.
 func (w *response) trailer(last bool) (fields []hpack.HeaderField) {
 	if !last {
 		return nil
 	}
-	for name, values := range w.header { // net/http has this way for those who did not announce them
+	for name, values := range w.header { // net/http's way to send trailers without announcing them
 		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
 			w.announce(name)
 			w.header[http.CanonicalHeaderKey(name)] = values
@@ -291,18 +290,18 @@ func (w *response) trailer(last bool) (fields []hpack.HeaderField) {
 	return fields
 }
 
-// finish ends the answer.
+// finish ends the response.
 func (w *response) finish() {
 	w.WriteHeader(http.StatusOK)
 	if w.written < w.declared && bodyAllowed(w.status) && !w.st.head {
-		w.st.panicked(http.ErrAbortHandler) // less than was promised is not to be taken for the whole
+		w.st.panicked(http.ErrAbortHandler) // a truncated response must not look complete
 		return
 	}
-	_ = w.push(true, true) // the client is gone: nobody is left to tell
+	_ = w.push(true, true) // the client is gone: the error cannot be reported
 	w.drop()
 }
 
-// FlushError sends what was gathered. Nothing is kept for what comes later.
+// FlushError sends the buffered data, and releases the buffer.
 func (w *response) FlushError() error {
 	if w.over {
 		return errOver
@@ -316,17 +315,17 @@ func (w *response) FlushError() error {
 // Flush is FlushError.
 func (w *response) Flush() { _ = w.FlushError() }
 
-// CloseNotify tells that the stream has ended.
+// CloseNotify signals the end of the stream.
 func (w *response) CloseNotify() <-chan bool {
 	ended := make(chan bool, 1)
 	context.AfterFunc(w.st.ctx, func() { ended <- true })
 	return ended
 }
 
-// EnableFullDuplex does nothing: a body may be read while the answer is written.
+// EnableFullDuplex does nothing: a body can always be read while the response is written.
 func (w *response) EnableFullDuplex() error { return nil }
 
-// SetReadDeadline ends reads of the body at a time.
+// SetReadDeadline sets the deadline for reads of the body.
 func (w *response) SetReadDeadline(at time.Time) error {
 	c, b := w.st.c, &w.st.body
 	c.mu.Lock()
@@ -336,7 +335,7 @@ func (w *response) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline resets the stream at a time.
+// SetWriteDeadline sets the time at which the stream is reset.
 func (w *response) SetWriteDeadline(at time.Time) error {
 	c := w.st.c
 	c.mu.Lock()
@@ -352,7 +351,7 @@ func (w *response) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// bodyAllowed tells whether an answer of that status has a body (RFC 9110, 6.4.1).
+// bodyAllowed tells whether a response with that status has a body (RFC 9110, 6.4.1).
 func bodyAllowed(status int) bool {
 	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
 }

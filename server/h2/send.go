@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// largeRoom is how much of an answer leaves at a time, in bytes, with the headers of its frames: eight TLS records, which with
-	// what TLS and TCP add fill two packets of the most that the kernel sends as one, 64 KiB, and need no third.
+	// largeRoom is how much of a response is sent at a time, in bytes, headers of frames included: eight TLS records. With what TLS and TCP add
+	// they fill two packets of the kernel's largest size, 64 KiB, and need no third.
 	largeRoom = 127 << 10
-	// smallRoom is how much of an answer is gathered at first: most answers are no larger.
+	// smallRoom is the initial size of a response's buffer: most responses are no larger.
 	smallRoom = 8 << 10
-	// copyMost is how many bytes of an answer are copied to what others have gathered, instead of being written by themselves.
+	// copyMost is the size in bytes up to which data are copied to conn.out instead of being written separately.
 	copyMost = 24 << 10
 )
 
@@ -21,15 +21,14 @@ var (
 	smalls = sync.Pool{New: func() any { return new([smallRoom]byte) }}
 )
 
-// frames are DATA frames that are being filled: room for the header of a frame, its data, room for the next. So they can be
-// sent as they are.
+// frames is a buffer of DATA frames: room for a frame's header, its data, room for the next. So they can be sent without copying.
 type frames struct {
 	b    []byte // its capacity is smallRoom or largeRoom
-	size int    // of the data of a full frame
-	from int    // where the first frame begins that is not sent
+	size int    // of a full frame's data
+	from int    // position of the first unsent frame
 }
 
-// left is how many bytes of data are not sent.
+// left is how many bytes of data are unsent.
 func (f *frames) left() int {
 	n := 0
 	for at := f.from; at < len(f.b); at = f.end(at) {
@@ -38,14 +37,13 @@ func (f *frames) left() int {
 	return n
 }
 
-// end is where the frame ends that begins at a place. A frame of which a part was sent begins later than it did, and ends
-// where it did.
+// end is the end of the frame at a position. A partly sent frame begins later than before, and ends at the same position.
 func (f *frames) end(at int) int {
 	whole := f.size + frameHeader
 	return min((at/whole+1)*whole, len(f.b))
 }
 
-// fill takes as much of p as there is room for.
+// fill copies as much of p as fits.
 func (f *frames) fill(p []byte) (n int) {
 	whole := f.size + frameHeader
 	for n < len(p) {
@@ -66,7 +64,7 @@ func (f *frames) fill(p []byte) (n int) {
 	return n
 }
 
-// grow makes room for at least as much again.
+// grow at least doubles the buffer.
 func (f *frames) grow() {
 	b := larges.Get().(*[largeRoom]byte)[:0]
 	b = append(b, f.b...)
@@ -83,9 +81,8 @@ func putFrames(b []byte) {
 	}
 }
 
-// next puts headers to as many frames as the windows allow, at most so many bytes of data, and takes them: f.b[from:to] is to be
-// sent. A frame of which only a part may be sent is the last one: the header of its rest takes the place of data that were
-// sent, once they are. The caller holds mu.
+// next writes the headers of as many frames as the windows allow, and takes these frames: f.b[from:to] is to be sent. If a frame may be sent only
+// in part, it is the last one: the header of its rest will overwrite data that have been sent by then. The caller holds mu.
 func (c *conn) next(st *stream, f *frames, ends bool) (from, to int) {
 	from, to = f.from, f.from
 	allowed := min(st.window, c.window)
@@ -111,8 +108,8 @@ func (c *conn) next(st *stream, f *frames, ends bool) (from, to int) {
 	return from, to
 }
 
-// sendData sends what f has, as windows and the turns of others allow. The caller holds mu. What is in f may be in conn.out
-// afterwards, which is to be flushed.
+// sendData sends the contents of f, as far as windows and the turns of others allow. The caller holds mu. Data of f may be in conn.out afterwards,
+// which must be flushed.
 func (c *conn) sendData(st *stream, f *frames, ends bool) error {
 	for f.from < len(f.b) {
 		if st.closed {
@@ -135,7 +132,7 @@ func (c *conn) sendData(st *stream, f *frames, ends bool) error {
 			return err
 		}
 		st.isBulk()
-		from, to := c.next(st, f, ends) // nothing if others have used up the window meanwhile
+		from, to := c.next(st, f, ends) // empty if others have used up the window meanwhile
 		c.send(f.b[from:to])
 		c.release()
 		if !c.patient(st) {
@@ -153,7 +150,7 @@ func (st *stream) isBulk() {
 	}
 }
 
-// noBulk is called when nothing more of a stream will be sent. The caller holds mu.
+// noBulk is called when a stream has nothing more to send for now. The caller holds mu.
 func (st *stream) noBulk() {
 	if st.bulk {
 		st.bulk = false
@@ -163,9 +160,9 @@ func (st *stream) noBulk() {
 	}
 }
 
-// waitForWindow sends what was gathered, and waits until the stream may send something (RFC 9113, 6.9). Streams that wait for
-// the window of the connection get of it in turn: each, when it goes on, wakes the next if something is left. So a client that
-// gives little at a time wakes one of them and not all. The caller holds mu.
+// waitForWindow flushes, and waits until the stream may send something (RFC 9113, 6.9). Streams that wait for the connection's window are served in
+// turn: each one that continues wakes the next if something is left. So a client that grants little at a time wakes one stream and not all. The
+// caller holds mu.
 func (c *conn) waitForWindow(st *stream) error {
 	st.flush()
 	c.aside(st.next)
@@ -179,7 +176,7 @@ func (c *conn) waitForWindow(st *stream) error {
 		case queue && !st.starved:
 			st.starved = true
 			c.starved = append(c.starved, st)
-		case !queue && st.starved: // a setting took its window away
+		case !queue && st.starved: // a setting has reduced its window
 			st.fed()
 			c.feed()
 		}
@@ -201,7 +198,7 @@ func (st *stream) fed() {
 	}
 }
 
-// feed wakes the stream that has waited longest for the window of the connection, if there is some. The caller holds mu.
+// feed wakes the stream that has waited longest for the connection's window, if that is open. The caller holds mu.
 func (c *conn) feed() {
 	if c.window > 0 && len(c.starved) > 0 {
 		c.starved[0].changed.Broadcast()

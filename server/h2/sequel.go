@@ -7,41 +7,40 @@ import (
 	"time"
 )
 
-// Sequel goes on with an answer when its handler has returned, in steps: an answer that waits for something takes no goroutine, and
-// the stack of none.
+// Sequel continues a response in steps when its handler has returned: a response that waits for something occupies no goroutine, and no stack.
 //
-// The steps of all streams of a connection are made one after the other, by one goroutine, and what they send leaves together. A step
-// that waits for its client's window, or says that it takes its time (Continued.Aside), goes on by itself: others do not wait for it.
+// One goroutine makes the steps of all streams of a connection in sequence, and their output is sent together. A step that waits for its client's
+// window, or says that it may take long (Continued.Aside), continues apart from them: the others do not wait for it.
 type Sequel interface {
-	// Step does what there is to do, and reports whether the answer is complete. It is called when the handler has returned, after
-	// each Wake that came since the last step began, and when the stream is over, when the context is done. There is one step at a time.
+	// Step does everything that is due, and reports whether the response is complete. It is called when the handler has returned, after each Wake
+	// since the last step began, and when the stream has ended and the context is done. Steps do not overlap.
 	Step() (over bool)
-	// Waits is called in a step, each time it is about to wait for the client.
+	// Waits is called during a step, each time before it waits for the client.
 	Waits()
-	// End is called once, after the last step, or in it if that panicked, or if the handler did after Continue; cause says why. If it
-	// panics itself, its stream is reset.
+	// End is called once: after the last step, or with the value of the panic as cause if a step, or the handler after Continue, panicked. If End
+	// panics, the stream is reset.
 	End(cause any)
 }
 
-// Continued is an answer that a Sequel goes on with.
+// Continued is a response that a Sequel continues.
 type Continued struct {
 	c      *conn
 	st     *stream
 	sequel Sequel
 	stall  time.Duration
-	closed atomic.Bool // the stream
+	closed atomic.Bool // the stream is
 
 	// Guarded by conn.mu.
 	begun  bool // the handler has returned
-	queued bool // it is in conn.woken
+	queued bool // is in conn.woken
 	steps  bool // a step is being made
-	again  bool // there is more to do after this one, or after the handler
-	late   bool // it is in conn.delayed
+	again  bool // another step is due after this one, or after the handler
+	late   bool // is in conn.delayed
 	over   bool
 }
 
-// Continue returns by what s can go on with an answer when its handler has returned, once that has called Go. It returns nil where w is no
-// writer of this package's, and wraps none. A client that takes nothing of what is sent to it for as long as stall loses its connection.
+// Continue returns the means for s to continue a response after its handler; the handler must also call Go. It returns nil if w is not, and does
+// not wrap, a writer of this package. A client that reads nothing for as long as stall loses its connection.
 func Continue(w http.ResponseWriter, s Sequel, stall time.Duration) *Continued {
 	for {
 		switch inner := w.(type) {
@@ -55,8 +54,7 @@ func Continue(w http.ResponseWriter, s Sequel, stall time.Duration) *Continued {
 	}
 }
 
-// Go has the answer go on when the handler returns, which must have sent the header, and has nothing to do with the request afterwards. No
-// trailers follow.
+// Go makes the response outlive the handler, which must have sent the header, and must not use the request afterwards. No trailers follow.
 func (n *Continued) Go() {
 	c := n.c
 	c.mu.Lock()
@@ -65,11 +63,11 @@ func (n *Continued) Go() {
 	n.closed.Store(n.st.closed)
 }
 
-// Writer is where the answer goes on.
+// Writer is the writer of the response.
 func (n *Continued) Writer() http.ResponseWriter { return &n.st.answer }
 
-// A Continued is the context of its stream, without what was added to that for the request: it is done when the stream is over. Steps ask
-// for that often, and of many streams: the answer is where they are at work anyway.
+// A Continued is also the context of its stream, without the values for the request: it is done when the stream has ended. Steps check that often,
+// and for many streams: the flag is in memory that they use anyway.
 var _ context.Context = (*Continued)(nil)
 
 // Deadline implements context.Context.
@@ -86,11 +84,11 @@ func (n *Continued) Err() error {
 	if !n.closed.Load() {
 		return nil
 	}
-	<-n.st.ctx.Done() // is just being closed
+	<-n.st.ctx.Done() // is about to be closed
 	return n.st.ctx.Err()
 }
 
-// Wake has a step made. It does not block.
+// Wake triggers a step. It does not block.
 func (n *Continued) Wake() {
 	c := n.c
 	c.mu.Lock()
@@ -98,7 +96,7 @@ func (n *Continued) Wake() {
 	c.wake(n)
 }
 
-// WakeIn has a step made in a while, or a little earlier, with others of the connection.
+// WakeIn triggers a step after that time or a little earlier, together with others of the connection.
 func (n *Continued) WakeIn(d time.Duration) {
 	c := n.c
 	c.mu.Lock()
@@ -128,7 +126,7 @@ func (c *conn) wakeDelayed() {
 	c.delayed = c.delayed[:0]
 }
 
-// Aside has others go on while the step takes its time.
+// Aside lets the steps of others continue while this one may take long.
 func (n *Continued) Aside() {
 	c := n.c
 	c.mu.Lock()
@@ -136,7 +134,7 @@ func (n *Continued) Aside() {
 	c.aside(n)
 }
 
-// begin is called when the handler has returned. What belongs to the request alone is let go.
+// begin is called when the handler has returned. It releases what only the request needed.
 func (n *Continued) begin() {
 	st := n.st
 	st.r, st.serve, st.answer.header = nil, nil, nil
@@ -146,7 +144,7 @@ func (n *Continued) begin() {
 	st.c.wake(n)
 }
 
-// step makes a step, and ends the answer after the last one.
+// step makes a step, and ends the response after the last one.
 func (n *Continued) step() (over bool) {
 	panicked := true
 	defer func() {
@@ -164,7 +162,7 @@ func (n *Continued) step() (over bool) {
 	return over
 }
 
-// fail ends an answer whose handler, or step, did not return.
+// fail ends a response whose handler or step has panicked.
 func (n *Continued) fail(cause any) {
 	defer n.st.done()
 	n.st.panicked(cause)
@@ -181,14 +179,14 @@ func (n *Continued) end(cause any) {
 		return
 	}
 	defer func() {
-		if p := recover(); p != nil { // it must not end the process
+		if p := recover(); p != nil { // a panic must not end the process
 			n.st.panicked(p)
 		}
 	}()
 	n.sequel.End(cause)
 }
 
-// wake has a step of a stream made. The caller holds mu.
+// wake triggers a step of a stream. The caller holds mu.
 func (c *conn) wake(n *Continued) {
 	switch {
 	case n.over || n.queued:
@@ -207,7 +205,7 @@ func (c *conn) wake(n *Continued) {
 // steps is a connection whose streams have steps to make.
 type steps conn
 
-// run makes them until there are none, or another goroutine goes on because one takes its time.
+// run makes steps until there are none, or another goroutine takes over because a step has gone aside.
 func (s *steps) run() {
 	c := (*conn)(s)
 	c.mu.Lock()
@@ -238,12 +236,12 @@ func (s *steps) run() {
 	}
 }
 
-// gathers tells whether what a stream sends leaves with what others send, whose steps are made next. The caller holds mu.
+// gathers tells whether the output of a stream is sent with that of the steps that follow. The caller holds mu.
 func (c *conn) gathers(st *stream) bool {
 	return st.next != nil && c.step == st.next && len(c.woken) > 0
 }
 
-// aside has another goroutine make the steps of others, if this one would. The caller holds mu.
+// aside starts another goroutine for the other steps, if this one would make them. The caller holds mu.
 func (c *conn) aside(n *Continued) {
 	if n != c.step || n == nil {
 		return
@@ -254,7 +252,7 @@ func (c *conn) aside(n *Continued) {
 	}
 }
 
-// stalls is called before a stream waits for its client, or for others who do. The caller holds mu, which is not held meanwhile.
+// stalls is called before a stream waits for its client, or for another stream. The caller holds mu; stalls releases it meanwhile.
 func (st *stream) stalls() {
 	if n := st.next; n != nil && n.begun {
 		st.c.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Serve returns what answers HTTP/2 on connections of s, for http.Server.TLSNextProto["h2"], which lists it among the
-// protocols of TLS. Shutdown of s lets connections end gracefully. Of s.HTTP2 it reads MaxConcurrentStreams (default 250).
+// Serve returns a handler for http.Server.TLSNextProto["h2"], where it makes s offer HTTP/2 in TLS. Shutdown of s lets connections end gracefully.
+// Of s.HTTP2 it uses MaxConcurrentStreams (default 250).
 func Serve(s *http.Server) func(*http.Server, *tls.Conn, http.Handler) {
 	srv := newServer(s)
 	s.RegisterOnShutdown(srv.shutdown)
@@ -28,7 +28,7 @@ type server struct {
 	serving sync.WaitGroup
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
-	ending  bool // by Shutdown
+	ending  bool // Shutdown was called
 }
 
 func newServer(s *http.Server) *server {
@@ -39,11 +39,11 @@ func newServer(s *http.Server) *server {
 	return srv
 }
 
-// serveTLS serves a connection until it ends. TLS has to be what RFC 9113, 9.2 wants.
+// serveTLS serves a connection until it ends. The TLS version and cipher suite must conform to RFC 9113, 9.2.
 func (s *server) serveTLS(tc *tls.Conn, h http.Handler) {
 	state := tc.ConnectionState()
 	ctx := context.Background()
-	// net/http hands over the context of the connection as a method of the handler.
+	// net/http passes the connection's context as a method of the handler.
 	if h, ok := h.(interface{ BaseContext() context.Context }); ok {
 		ctx = h.BaseContext()
 	}
@@ -52,14 +52,14 @@ func (s *server) serveTLS(tc *tls.Conn, h http.Handler) {
 	c.below, _ = tc.NetConn().(corker)
 	if state.Version < tls.VersionTLS12 || state.Version == tls.VersionTLS12 && !goodCipher(state.CipherSuite) {
 		c.out = appendGoAway(nil, 0, http2.ErrCodeInadequateSecurity)
-		_ = c.write(c.out, nil) // it is closed
+		_ = c.write(c.out, nil) // it is closed in any case
 		_ = tc.Close()
 		return
 	}
 	c.serve()
 }
 
-// goodCipher tells whether a suite of TLS 1.2 is none of those of RFC 9113, Appendix A: an ephemeral key and an AEAD.
+// goodCipher tells whether a suite of TLS 1.2 is not prohibited by RFC 9113, Appendix A: it has an ephemeral key and an AEAD.
 func goodCipher(id uint16) bool {
 	return slices.Contains([]uint16{
 		tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
@@ -68,7 +68,7 @@ func goodCipher(id uint16) bool {
 	}, id)
 }
 
-// add reports whether the server is ending.
+// add reports whether the server is shutting down.
 func (s *server) add(c *conn) (ending bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *server) remove(c *conn) {
 	}
 }
 
-// shutdown lets each connection end when its streams have, one that is only beginning as well.
+// shutdown lets each connection end when its streams have ended, even one that has just begun.
 func (s *server) shutdown() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *server) shutdown() {
 	}
 }
 
-// setState tells who asked for it. That a connection is new, and closed, net/http says itself.
+// setState calls the ConnState hook. net/http itself reports new and closed connections.
 func (c *conn) setState(state http.ConnState) {
 	if hook := c.srv.http.ConnState; hook != nil {
 		hook(c.nc, state)

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	initialWindow = 1<<16 - 1 // of both sides, before settings (RFC 9113, 6.9.2)
+	initialWindow = 1<<16 - 1 // of both sides, before SETTINGS (RFC 9113, 6.9.2)
 	mostWindow    = math.MaxInt32
 	tableSize     = 4096 // of both HPACK tables, in bytes
 )
 
-// appendSettings appends what the server wants clients to know first, and the window of the connection, which no setting tells.
+// appendSettings appends the server's SETTINGS, and a WINDOW_UPDATE for the connection, whose window is no setting.
 func (c *conn) appendSettings(p []byte) []byte {
 	settings := []http2.Setting{
 		{ID: http2.SettingMaxFrameSize, Val: mostFrame},
@@ -33,10 +33,10 @@ func (c *conn) appendSettings(p []byte) []byte {
 	return appendWindowUpdate(p, 0, connWindow-initialWindow)
 }
 
-// mostSettings is how many a frame of them may hold.
+// mostSettings bounds the settings in a frame.
 const mostSettings = 100
 
-// readSettings reads the client's settings, or that it has read ours (6.5).
+// readSettings reads the client's settings, or its acknowledgement of ours (6.5).
 func (c *conn) readSettings(h head) error {
 	ack := h.flags.Has(http2.FlagSettingsAck)
 	switch {
@@ -65,13 +65,13 @@ func (c *conn) readSettings(h head) error {
 			window = int64(s.Val)
 		}
 	}
-	if err := c.resize(window); err != nil { // once, however often it is in the frame
+	if err := c.resize(window); err != nil { // once, however often the frame has it
 		return err
 	}
 	return c.answer(appendHead(c.grown(), 0, http2.FrameSettings, http2.FlagSettingsAck, 0))
 }
 
-// set does what a setting says (6.5.2).
+// set applies a setting (6.5.2).
 func (c *conn) set(s http2.Setting) error {
 	if err := s.Valid(); err != nil {
 		if s.ID == http2.SettingInitialWindowSize {
@@ -88,7 +88,7 @@ func (c *conn) set(s http2.Setting) error {
 	return nil
 }
 
-// resize changes the windows of all streams by what the initial one changes (6.9.2). The caller holds mu.
+// resize changes the windows of all streams by the change of the initial window (6.9.2). The caller holds mu.
 func (c *conn) resize(initial int64) error {
 	growth := initial - c.initial
 	if growth == 0 {
@@ -118,18 +118,18 @@ func (c *conn) readPing(h head) error {
 	return c.answer(append(appendHead(c.grown(), 8, http2.FramePing, http2.FlagPingAck, 0), p...))
 }
 
-// answer has out, conn.out with the answer to a control frame, leave. The caller holds mu.
+// answer sends out, which is conn.out with the response to a control frame. The caller holds mu.
 func (c *conn) answer(out []byte) error {
 	c.out = out
 	if c.control++; c.control > controlMost {
-		return connError(http2.ErrCodeEnhanceYourCalm) // the client asks, and does not read
+		return connError(http2.ErrCodeEnhanceYourCalm) // the client sends and does not read
 	}
 	c.flushSoon()
 	return nil
 }
 
-// readWindowUpdate reads that more may be sent (6.9). It is what a client that reads a list sends most: nobody is woken who
-// can go on.
+// readWindowUpdate increases a send window (6.9). A client that reads a list sends mostly this frame: only streams that wait for the window are
+// woken.
 func (c *conn) readWindowUpdate(h head) error {
 	p, err := c.payload(h, 4)
 	if err != nil {
@@ -156,7 +156,7 @@ func (c *conn) readWindowUpdate(h head) error {
 	case n == 0:
 		return streamError{h.id, http2.ErrCodeProtocol}
 	case st == nil:
-		return nil // sent before the client knew that the stream is over, as by who reads the rest of an answer
+		return nil // sent before the client knew of the stream's end, for example while it read the rest of the response
 	}
 	if st.window += n; st.window > mostWindow {
 		return streamError{h.id, http2.ErrCodeFlowControl}
@@ -178,26 +178,25 @@ func appendReset(p []byte, id uint32, code http2.ErrCode) []byte {
 	return binary.BigEndian.AppendUint32(appendHead(p, 4, http2.FrameRSTStream, 0, id), uint32(code))
 }
 
-// A client acknowledges every few KiB that it has read by two frames, and each time wakes the reading goroutine, which costs
-// more than to read them. While much is being sent and the windows are wide nobody waits for these frames: the goroutine
-// rests, and reads them together.
+// A client acknowledges every few KiB with two frames, and each time wakes the reading goroutine, which costs more than reading them. While large
+// responses are being sent and the windows are wide, nothing waits for these frames: the goroutine rests, and reads them together.
 const (
-	// restTime is for how long. A request that comes on the same connection meanwhile waits no longer.
+	// restTime is the length of a rest. It bounds the delay for a new request on the same connection.
 	restTime = 500 * time.Microsecond
-	// restRoom is how much more may be sent, in bytes, while it rests.
+	// restRoom is how many bytes the windows must allow during a rest.
 	restRoom = 512 << 10
-	// wideWindow is what a stream's window is at first, in bytes, of a client that has more to read than it reads in restTime when
-	// the window is used up: until then it does not miss what more could be sent.
+	// wideWindow is the initial window, in bytes, of a client that takes longer than restTime to read a whole window: it does not run out of data
+	// before more is sent.
 	wideWindow = 2 << 20
 )
 
-// patient tells whether it does no harm to a stream that the reading goroutine rests. The caller holds mu.
+// patient tells whether a rest of the reading goroutine does not delay a stream. The caller holds mu.
 func (c *conn) patient(st *stream) bool {
 	return c.window >= restRoom && (st.window >= restRoom || c.initial >= wideWindow)
 }
 
-// rest lets frames come in, where that does no harm. What has come is read first: each record of TLS, with its two frames, is read
-// by itself.
+// rest lets frames accumulate, if that delays nothing. It first lets received data be read, because each TLS record, with its two frames, is read
+// on its own.
 func (c *conn) rest() {
 	if c.br.Buffered() > 0 {
 		return
@@ -236,7 +235,7 @@ func (c *conn) rest() {
 	c.mu.Unlock()
 }
 
-// mayRest tells whether much is being sent, and nobody needs what the client says. The caller holds mu.
+// mayRest tells whether large responses are being sent and nothing depends on the client's frames. The caller holds mu.
 func (c *conn) mayRest() bool {
 	return len(c.bulk) > 0 && !c.ended && !slices.ContainsFunc(c.bulk, func(st *stream) bool { return !c.patient(st) })
 }
@@ -245,6 +244,6 @@ func (c *conn) mayRest() bool {
 func (c *conn) read() {
 	if c.resting {
 		c.resting = false
-		c.rouse <- struct{}{} // has room: it is taken before the next rest
+		c.rouse <- struct{}{} // does not block: rest empties it
 	}
 }

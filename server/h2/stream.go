@@ -12,40 +12,40 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// stream is a request and its answer (RFC 9113, 5.1). All but the answer is guarded by conn.mu. One that is in conn.streams is
-// open or half closed; all others are closed.
+// stream is a request and its response (RFC 9113, 5.1). conn.mu guards everything but the response. Streams in conn.streams are open or half
+// closed; all others are closed.
 type stream struct {
 	c      *conn
 	id     uint32
 	r      *http.Request
-	head   bool // it has the method HEAD: the answer has no body
+	head   bool // for method HEAD: the response has no body
 	serve  http.HandlerFunc
 	ctx    context.Context
 	cancel context.CancelFunc
 	answer response
-	next   *Continued // what goes on when the handler has returned; nil: nothing
+	next   *Continued // continues the response after the handler; nil: nothing does
 
-	remoteClosed bool // the client has sent all
+	remoteClosed bool // the client has sent everything
 	closed       bool
 	err          error // why it is closed
 	body         body
 
-	window  int64     // what may be sent, in bytes (6.9)
-	changed sync.Cond // of conn.mu: whatever the handler, when it writes, may be waiting for
+	window  int64     // send window, in bytes (6.9)
+	changed sync.Cond // with conn.mu: signals everything for which a writing handler may wait
 	waits   bool      // for a window
-	starved bool      // it is in conn.starved
-	turn    bool      // it is its turn to write to the connection, and conn.writing is set for it
-	bulk    bool      // it is in conn.bulk
+	starved bool      // is in conn.starved
+	turn    bool      // may write to the connection; conn.writing is set for it
+	bulk    bool      // is in conn.bulk
 	until   time.Time // see limitWrites
 }
 
 // unopened tells whether a stream was never opened (5.1.1). The server opens none. The caller holds mu.
 func (c *conn) unopened(id uint32) bool { return id%2 == 0 || id > c.maxID && !c.goingAway }
 
-// ignored tells whether a stream was opened after the client was told that none is answered (6.8). The caller holds mu.
+// ignored tells whether a stream was opened after the GOAWAY (6.8). The caller holds mu.
 func (c *conn) ignored(id uint32) bool { return c.goingAway && id > c.maxID }
 
-// open opens the stream of the header block that was read last.
+// open opens the stream of the last header block.
 func (c *conn) open() error {
 	r := &c.header
 	st := &stream{c: c, id: r.id, remoteClosed: r.ends}
@@ -81,9 +81,8 @@ func (c *conn) open() error {
 	return c.start(st)
 }
 
-// start has the handler of a stream run. There are never more handlers than streams are allowed: those of streams that were
-// reset count until they return, and who goes on to open streams and reset them is sent away (CVE-2023-44487). The caller holds
-// mu.
+// start runs the handler of a stream. There are never more handlers than allowed streams: handlers of reset streams count until they return, and a
+// client that keeps opening and resetting streams is disconnected (CVE-2023-44487). The caller holds mu.
 func (c *conn) start(st *stream) error {
 	if c.handlers < c.srv.maxStreams {
 		c.handlers++
@@ -96,7 +95,7 @@ func (c *conn) start(st *stream) error {
 	return nil
 }
 
-// run runs the handler, on a goroutine of its own.
+// run runs the handler, on its own goroutine.
 func (st *stream) run() {
 	panicked := true
 	defer func() {
@@ -113,7 +112,7 @@ func (st *stream) run() {
 			st.done()
 		}
 		if form != nil {
-			_ = form.RemoveAll() // files of the handler's, for which nobody is left
+			_ = form.RemoveAll() // uploaded files, which are not needed any more
 		}
 	}()
 	st.serve(&st.answer, st.r)
@@ -123,7 +122,7 @@ func (st *stream) run() {
 	panicked = false
 }
 
-// panicked resets the stream of a handler that did not return: nobody is to take the answer for a whole one.
+// panicked resets the stream of a handler that panicked, so that the response does not look complete.
 func (st *stream) panicked(p any) {
 	if p != nil && p != http.ErrAbortHandler { //nolint:errorlint // net/http compares so
 		stack := make([]byte, 64<<10)
@@ -160,8 +159,8 @@ func (st *stream) done() {
 	}
 }
 
-// remoteEnds notes that the client has sent all of the body. A handler must not learn that it is another than was declared
-// before the stream is reset: it could answer. The caller holds mu, and flushes.
+// remoteEnds notes the end of the request body. If its length is not the declared one, the stream is reset before the handler can notice the end
+// and respond. The caller holds mu, and flushes.
 func (st *stream) remoteEnds() {
 	b := &st.body
 	st.remoteClosed = true
@@ -172,7 +171,7 @@ func (st *stream) remoteEnds() {
 	b.end(io.EOF)
 }
 
-// reset ends a stream from here (6.4), open or not. The caller holds mu, and flushes.
+// reset resets a stream from this side (6.4), open or not. The caller holds mu, and flushes.
 func (c *conn) reset(id uint32, code http2.ErrCode, why error) {
 	c.out = appendReset(c.grown(), id, code)
 	c.countControl()
@@ -182,12 +181,12 @@ func (c *conn) reset(id uint32, code http2.ErrCode, why error) {
 	}
 }
 
-// close ends a stream, whoever wants it. The caller holds mu.
+// close ends a stream, for whatever reason. The caller holds mu.
 func (c *conn) close(st *stream, why error) {
 	st.closed, st.err = true, why
 	delete(c.streams, st.id)
 	c.closed.add(st.id)
-	c.credit(&c.inflow, 0, st.body.fail(why)) // to be told to the client with something else
+	c.credit(&c.inflow, 0, st.body.fail(why)) // sent with the next frames
 	st.noBulk()
 	st.c.hurry()
 	st.changed.Broadcast()

@@ -5,34 +5,34 @@ import (
 	"time"
 )
 
-// workers are goroutines that run handlers. Some of them wait for the next request: their stacks have grown already, which
-// costs a new goroutine more than anything else. None waits once the last connection has ended, and few when there is nothing to do.
+// workers are goroutines that run handlers. Idle ones are reused: their stacks have grown already, which is the largest cost of a new goroutine.
+// There are none after the last connection has ended, and few without requests.
 type workers struct {
 	all  sync.WaitGroup
 	mu   sync.Mutex
 	kept bool // there are connections
 	idle []*worker
-	// unused is how many of those that wait, from the first on, have not been used since trim looked last.
+	// unused is how many idle workers, from the first on, have not been used since the last trim.
 	unused int
-	timer  *time.Timer // calls trim; nil: few wait
+	timer  *time.Timer // calls trim; nil: few workers are idle
 }
 
 type worker struct{ next chan task }
 
-// task is what a worker does: a handler, or steps of streams.
+// task is the work of a worker: a handler, or steps of streams.
 type task interface{ run() }
 
 const (
-	// mostIdle is how many wait: as many as clients of a busy server have requests under way.
+	// mostIdle bounds the idle workers: it is about the number of concurrent requests on a busy server.
 	mostIdle = 64
-	// fewIdle is how many wait for as long as there are connections.
+	// fewIdle is how many idle workers are kept while there are connections.
 	fewIdle = 8
 )
 
-// idleTime is for how long the others are not needed before they end.
+// idleTime is how long the others stay idle before they end.
 var idleTime = 2 * time.Second
 
-// run has a task done. It does not block.
+// run runs a task on a worker. It does not block.
 func (ws *workers) run(t task) {
 	ws.mu.Lock()
 	if n := len(ws.idle); n > 0 {
@@ -59,7 +59,7 @@ func (w *worker) work(ws *workers, t task) {
 	}
 }
 
-// wait reports whether w is to wait.
+// wait reports whether w becomes idle.
 func (ws *workers) wait(w *worker) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -74,7 +74,7 @@ func (ws *workers) wait(w *worker) bool {
 	return true
 }
 
-// trim ends who was not needed for a while. The last to wait is the first to be used, so these are the first of them.
+// trim ends workers that were idle for a while. The last to become idle is reused first, so these are the first in the list.
 func (ws *workers) trim() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -87,14 +87,14 @@ func (ws *workers) trim() {
 	}
 }
 
-// end tells workers that wait that there is nothing to come.
+// end ends idle workers.
 func (ws *workers) end(idle []*worker) {
 	for _, w := range idle {
-		w.next <- nil // has room for one
+		w.next <- nil // the channel has room for one
 	}
 }
 
-// keep says whether anybody is to wait; those who do end otherwise.
+// keep says whether idle workers are kept; if not, they end.
 func (ws *workers) keep(kept bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

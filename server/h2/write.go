@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// outMost is how much is gathered to be sent before who adds to it has to wait, in bytes.
+	// outMost is how many bytes are buffered in conn.out before a writer must wait.
 	outMost = 128 << 10
-	// controlMost is how many answers to control frames may wait for a client to read them.
+	// controlMost bounds the unsent responses to control frames.
 	controlMost = 10000
-	// outRoom is how large a buffer is at first, and wideRoom how large one is in which streams of many watches gather what they send of one
-	// event: it takes outMost, and what a stream adds then. Between them is midRoom: of many connections whose clients read nothing, each keeps
-	// what it has gathered, and most have little.
+	// outRoom is the initial size of conn.out, and wideRoom the size for streams of many watches that buffer the frames of one event: outMost, and
+	// what a stream adds then. midRoom is in between: when the clients of many connections read nothing, each connection keeps its buffer, and most
+	// hold little.
 	outRoom, midRoom, wideRoom = 32 << 10, 64 << 10, outMost + 2*copyMost
-	// writeMost is how long a client may take to read up to largeRoom and outMost bytes, once somebody waits for it to.
+	// writeMost is how long a client may take to read up to largeRoom and outMost bytes, once something waits for that.
 	writeMost = 30 * time.Second
-	// mostRounds is how often somebody sends what others gather meanwhile, before a goroutine does.
+	// mostRounds is how often a writer sends what others have buffered meanwhile, before it leaves that to a goroutine.
 	mostRounds = 16
 )
 
-// corker is a connection below TLS on which the records of a write can be held together.
+// corker is a connection below TLS that can hold the records of a write together.
 type corker interface {
 	Cork()
 	Uncork()
@@ -34,7 +34,7 @@ var (
 	wides = sync.Pool{New: func() any { return new([wideRoom]byte) }}
 )
 
-// grown is what was gathered, with room. The caller holds mu.
+// grown returns conn.out, with room. The caller holds mu.
 func (c *conn) grown() []byte {
 	if c.out == nil {
 		c.out = outs.Get().(*[outRoom]byte)[:0]
@@ -42,8 +42,8 @@ func (c *conn) grown() []byte {
 	return c.out
 }
 
-// grownBy is grown, with room for n bytes more, up to wideRoom in all: to let append make it would leave garbage of several times what is sent.
-// The caller holds mu.
+// grownBy is grown, with room for n more bytes, up to wideRoom in total: growth by append would leave several times the sent bytes as garbage. The
+// caller holds mu.
 func (c *conn) grownBy(n int) []byte {
 	out := c.grown()
 	if len(out)+n <= cap(out) || cap(out) >= wideRoom {
@@ -69,7 +69,7 @@ func putOut(out []byte) {
 	}
 }
 
-// gathered is where the encoder of header blocks writes. The caller holds mu.
+// gathered is the writer of the header encoder. The caller holds mu.
 type gathered struct{ c *conn }
 
 func (g gathered) Write(p []byte) (int, error) {
@@ -77,19 +77,19 @@ func (g gathered) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// countControl counts an answer that is not the handlers', and has the reading goroutine end a connection whose client asks for
-// them and does not read. The caller holds mu.
+// countControl counts a response that is not a handler's. It makes the reading goroutine end a connection whose client causes such responses and
+// does not read. The caller holds mu.
 func (c *conn) countControl() {
 	if c.control++; c.control > controlMost {
 		_ = c.nc.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
-// write sends out and then data. Only who has set writing calls it, without mu.
+// write sends out and then data. Only the goroutine that has set writing calls it, without mu.
 func (c *conn) write(out, data []byte) error {
 	if c.below != nil && len(out)+len(data) > minFrame {
 		c.below.Cork()
-		defer c.below.Uncork() // its error is that of the next write, and of reading
+		defer c.below.Uncork() // later writes and reads return its error
 	}
 	if len(out) > 0 {
 		if _, err := c.nc.Write(out); err != nil {
@@ -104,7 +104,7 @@ func (c *conn) write(out, data []byte) error {
 	return nil
 }
 
-// send writes what was gathered, and then data. The caller holds mu, which is not held meanwhile, and has set writing.
+// send writes conn.out, and then data. The caller holds mu, which send releases meanwhile, and has set writing.
 func (c *conn) send(data []byte) {
 	out := c.out
 	c.out, c.control = nil, 0
@@ -124,12 +124,12 @@ func (c *conn) send(data []byte) {
 	}
 }
 
-// cut lets the reading goroutine find that the connection is of no use. Whatever waits to write ends with it.
+// cut closes the connection, so that reading ends, and with it every waiting writer.
 func (c *conn) cut() { _ = c.nc.Close() }
 
-// hurry ends a connection whose client takes nothing of a write for writeMost: the handler that writes is stuck, which may be that
-// of a stream that is over, and it would be so for as long as the client likes. It is called when a stream ends, or only waits for its
-// answer to leave (refuse); how long another may take is its handler's to say (SetWriteDeadline). The caller holds mu.
+// hurry ends a connection whose client takes nothing of a write for writeMost: otherwise the writing handler, which may be that of an ended stream,
+// would be stuck for as long as the client likes. It is called when a stream ends, or waits only for its response to be sent (refuse); the deadline
+// of other writes is their handlers' business (SetWriteDeadline). The caller holds mu.
 func (c *conn) hurry() { c.hurryWithin(c.srv.writeMost) }
 
 func (c *conn) hurryWithin(most time.Duration) {
@@ -149,22 +149,21 @@ func (c *conn) hurryWithin(most time.Duration) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.hurried != timer {
-			return // there is less time by now
+			return // a shorter limit applies by now
 		}
 		switch c.hurried = nil; {
 		case !c.writing:
 		case c.writes == begun:
 			go c.cut()
-		default: // the one that is under way now may be stuck as well
+		default: // the current write may be stuck as well
 			c.hurryWithin(most)
 		}
 	})
 	c.hurried, c.hurriedAt = timer, until
 }
 
-// flush sends what was gathered, unless somebody is sending, who does it then. Handlers that have something to send as well
-// and only wait for a processor, as those of watches that see the same event, come first: it leaves together. The caller holds
-// mu.
+// flush sends conn.out, unless another goroutine is sending, which will do it then. Handlers that also have something to send and only wait for a
+// processor, such as watches of the same event, run first: their output is sent together. The caller holds mu.
 func (c *conn) flush() {
 	if c.writing || len(c.out) == 0 {
 		return
@@ -178,8 +177,8 @@ func (c *conn) flush() {
 	c.release()
 }
 
-// flush is conn.flush for what the stream sends. Who makes steps would wait for a client that takes nothing, and has none but this write to
-// tell of it. The caller holds conn.mu.
+// flush is conn.flush for the output of the stream. For a Continued it sets a limit, because a client that reads nothing would block the steps of
+// others, and no other deadline applies. The caller holds conn.mu.
 func (st *stream) flush() {
 	if c := st.c; st.next != nil && !c.writing {
 		c.hurryWithin(c.stall)
@@ -202,8 +201,8 @@ func (c *conn) sendRest() {
 	c.release()
 }
 
-// release lets others write. What they have gathered meanwhile is sent first, unless somebody waits for the turn, who does it
-// then. The caller holds mu, and has set writing.
+// release lets others write. It first sends what they have buffered meanwhile, unless a stream waits for its turn, which will send it. The caller
+// holds mu, and has set writing.
 func (c *conn) release() {
 	for round := 0; len(c.out) > 0 && c.err == nil && len(c.turns) == 0; round++ {
 		if round == mostRounds {
@@ -223,7 +222,7 @@ func (c *conn) release() {
 	next.changed.Broadcast()
 }
 
-// acquire waits until it is the turn of st to write, and sets writing. After an error it has not. The caller holds mu.
+// acquire waits for the turn of st to write, and sets writing, except after an error. The caller holds mu.
 func (c *conn) acquire(st *stream) error {
 	switch {
 	case st.closed:
@@ -257,7 +256,7 @@ func (c *conn) acquire(st *stream) error {
 	return nil
 }
 
-// waitForRoom waits until what was gathered is not too much. The caller holds mu.
+// waitForRoom waits until conn.out has room. The caller holds mu.
 func (c *conn) waitForRoom(st *stream) error {
 	for len(c.out) >= outMost && !st.closed {
 		if err := c.acquire(st); err != nil {

@@ -1,14 +1,12 @@
-// Package transcode makes the protobuf message of a Kubernetes object out of its JSON, without the Go value between.
+// Package transcode converts a Kubernetes object's JSON to its protobuf message, without the Go value in between.
 //
-// To decode the JSON of a pod into its Go type and to encode that takes 140 µs and leaves ten times the pod's size behind
-// as garbage; to go from one text to the other takes a tenth, and leaves nothing. A list of a hundred thousand objects
-// depends on it: it is gone through twice, since the length of the whole stands at its beginning.
+// Decoding the JSON of a Pod into its Go type and encoding that takes 140 µs and leaves ten times the Pod's size as garbage; direct conversion
+// takes a tenth of the time, and leaves no garbage. A list of a hundred thousand objects depends on it: its length prefix requires two passes.
 //
-// What a message looks like is read from the Go type once (message.go): the fields with their numbers from the protobuf
-// tags, their names in JSON from the json tags, and what upstream's generated code writes for a field that is absent.
-// The JSON is then gone through field by field (encode.go).
+// The format of a message is derived from the Go type once (message.go): fields and numbers from the protobuf tags, JSON names from the json tags,
+// and the bytes that upstream's generated code writes for an absent field. The JSON is then converted field by field (encode.go).
 //
-// The JSON has to be what encoding/json wrote of a value of the type: compact, its keys once each, those of maps in
-// order. Whatever is otherwise makes Append say that it cannot (ok is false), and the caller goes through the Go type.
-// That the result is that of upstream's Marshal, byte for byte, is tested with random objects of every type.
+// The JSON must be what encoding/json writes for a value of the type: compact, without duplicate keys, with the keys of maps in order. For other
+// JSON Append fails (ok is false), and the caller goes through the Go type. Tests with random objects of every type compare the result with
+// upstream's Marshal, byte for byte.
 package transcode

@@ -7,29 +7,27 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// document is a JSON document that is known to have been written compactly. What does not fit makes it bad; it is then
-// still walked without harm, but what comes of it is worth nothing.
+// document is a JSON document that should be compact. bad is set where it is not: traversing it remains safe then, but the result is invalid.
 type document struct {
 	data []byte
-	// containers are the objects and lists in the order in which they begin: with their ends at hand, nothing is
-	// scanned twice however deep it is.
+	// containers are the objects and arrays in the order of their beginnings. With their ends known, nothing is scanned twice at any depth.
 	containers []container
-	opened     []int32 // those that have not ended, while they are looked for
+	opened     []int32 // containers without an end yet, during index
 	bad        bool
 }
 
 type container struct {
-	end  int32 // where it ends
-	next int32 // the container that begins first after that
+	end  int32 // position after its last byte
+	next int32 // index of the first container after it
 }
 
-// value is where a value stands; the zero value is none.
+// value is the position of a value; the zero value stands for no value.
 type value struct {
 	start, end int32
-	container  int32 // the first container that begins at start or after
+	container  int32 // index of the first container at or after start
 }
 
-// open takes up a document, an object.
+// open starts with a document, which must be an object.
 func (d *document) open(data []byte) (whole value, ok bool) {
 	d.data, d.bad = data, false
 	d.containers, d.opened = d.containers[:0], d.opened[:0]
@@ -39,7 +37,7 @@ func (d *document) open(data []byte) (whole value, ok bool) {
 	return value{end: int32(len(data))}, true
 }
 
-// index finds the containers. It is false when they do not match.
+// index finds the containers. It returns false if brackets do not match.
 func (d *document) index() bool {
 	for i := 0; i < len(d.data); i++ {
 		switch d.data[i] {
@@ -62,7 +60,7 @@ func (d *document) index() bool {
 	return len(d.opened) == 0
 }
 
-// valueAt returns the value that begins at pos, before which all containers up to the given one have begun.
+// valueAt returns the value that begins at pos; container is the index of the first container at or after pos.
 func (d *document) valueAt(pos, container int32) (v value, next int32) {
 	v = value{start: pos, container: container}
 	switch d.data[pos] {
@@ -73,7 +71,7 @@ func (d *document) valueAt(pos, container int32) (v value, next int32) {
 	case '"':
 		v.end = int32(jsonscan.EndOfString(d.data, int(pos)))
 	default:
-		for v.end = pos; literal(d.data[v.end]); { // the document ends with another byte
+		for v.end = pos; literal(d.data[v.end]); { // the last byte of the document is no literal
 			v.end++
 		}
 	}
@@ -83,12 +81,12 @@ func (d *document) valueAt(pos, container int32) (v value, next int32) {
 	return v, container
 }
 
-// literal: the byte is part of a number, true, false or null.
+// literal tells whether the byte is part of a number, true, false or null.
 func literal(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == '-' || c == '+' || c == '.' || c == 'E'
 }
 
-// members yields the keys of an object, as they are within the quotes, with their values.
+// members yields the keys of an object, without quotes and with escapes, and their values.
 func (d *document) members(v value) iter.Seq2[[]byte, value] {
 	return func(yield func([]byte, value) bool) {
 		if d.bad = d.bad || d.data[v.start] != '{'; d.bad {
@@ -121,7 +119,7 @@ func (d *document) members(v value) iter.Seq2[[]byte, value] {
 	}
 }
 
-// elements yields the elements of a list.
+// elements yields the elements of an array.
 func (d *document) elements(v value) iter.Seq[value] {
 	return func(yield func(value) bool) {
 		if d.bad = d.bad || d.data[v.start] != '['; d.bad {
@@ -145,7 +143,7 @@ func (d *document) elements(v value) iter.Seq[value] {
 	}
 }
 
-// after returns where the value after one within a container begins; more is false when there is none.
+// after returns the position of the value after v in a container; more is false when there is none.
 func (d *document) after(v, within value, last byte) (pos int32, more bool) {
 	switch {
 	case v.end == within.end-1 && d.data[v.end] == last:
@@ -159,13 +157,13 @@ func (d *document) after(v, within value, last byte) (pos int32, more bool) {
 
 func (d *document) null(v value) bool { return v.end == 0 || d.data[v.start] == 'n' }
 
-// view returns the text of a value, which is valid as long as the document is.
+// view returns the text of a value, which is valid as long as the document.
 func (d *document) view(v value) string {
 	text := d.data[v.start:v.end]
 	return unsafe.String(unsafe.SliceData(text), len(text))
 }
 
-// quoted returns what stands within the quotes of a string.
+// quoted returns the text within the quotes of a string.
 func (d *document) quoted(v value) ([]byte, bool) {
 	if d.data[v.start] != '"' {
 		d.bad = true
@@ -174,7 +172,7 @@ func (d *document) quoted(v value) ([]byte, bool) {
 	return d.data[v.start+1 : v.end-1], true
 }
 
-// text appends what the inner part of a string stands for (RFC 8259, section 7).
+// text appends the unescaped contents of a string (RFC 8259, section 7).
 func (d *document) text(dst, quoted []byte) []byte {
 	for {
 		i := 0

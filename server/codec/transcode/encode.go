@@ -11,17 +11,17 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// encoder goes through one JSON document.
+// encoder converts one JSON document.
 type encoder struct {
 	document
-	values []value // of the keys of the objects that are being written, the innermost last
-	keys   []byte  // of the maps that are being written, the innermost last: the key of the entry before
+	values []value // by slot, for the messages being written, the innermost last
+	keys   []byte  // the previous keys of the maps being written, the innermost last
 }
 
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// Append appends the message that JSON stands for. When ok is false the JSON is not as encoding/json would have written
-// it, and dst is returned as it was.
+// Append appends the message of a JSON object. If encoding/json would not have written the JSON in this form, ok is false and dst is returned
+// unchanged.
 func (m *Message) Append(dst, json []byte) (out []byte, ok bool) {
 	e := encoders.Get().(*encoder)
 	defer encoders.Put(e)
@@ -38,7 +38,7 @@ func (m *Message) Append(dst, json []byte) (out []byte, ok bool) {
 	return out, true
 }
 
-// object appends the fields of a message: it notes where the value of each key is, and then follows the order of numbers.
+// object appends the fields of a message: it records the position of each key's value, and then writes the fields in the order of their numbers.
 func (e *encoder) object(dst []byte, m *Message, v value) []byte {
 	base := len(e.values)
 	e.values = append(e.values, m.none...)
@@ -48,7 +48,7 @@ func (e *encoder) object(dst []byte, m *Message, v value) []byte {
 			continue
 		}
 		if e.values[base+slot].end != 0 {
-			e.bad = true // twice
+			e.bad = true // duplicate key
 		}
 		e.values[base+slot] = v
 	}
@@ -80,8 +80,8 @@ func (e *encoder) fields(dst []byte, fields []field, base int) []byte {
 	return dst
 }
 
-// begin appends a tag and room for the length of what follows; end, given where that begins, fills it in. Most lengths
-// take one byte; for others what was written moves.
+// begin appends a tag and room for a length; end, given the position after it, fills the length in. Most lengths take one byte; for others end
+// moves the contents.
 func begin(dst, tag []byte) (out []byte, start int) {
 	dst = append(append(dst, tag...), 0)
 	return dst, len(dst)
@@ -102,7 +102,7 @@ func end(dst []byte, start int) []byte {
 	return dst
 }
 
-// message makes of a function that appends what is within a field one that appends the field, which is of bytes.
+// message returns a function that appends a length-delimited field, with contents appended by within.
 func message(within func(e *encoder, dst []byte, v value) []byte) appendFunc {
 	return func(e *encoder, dst, tag []byte, v value) []byte {
 		dst, start := begin(dst, tag)
@@ -126,7 +126,7 @@ func (e *encoder) list(dst, tag []byte, element appendFunc, none []byte, v value
 	return dst
 }
 
-// mapping appends an entry per key. Both encoding/json and the generated code order them by key.
+// mapping appends an entry per key. Both encoding/json and the generated code sort them by key.
 func (e *encoder) mapping(dst, tag, valueTag []byte, element appendFunc, none []byte, v value) []byte {
 	base, first := len(e.keys), true
 	for key, item := range e.members(v) {
@@ -176,7 +176,7 @@ func (e *encoder) int(dst, tag []byte, v value) []byte {
 	if err != nil {
 		e.bad = true
 	}
-	return protowire.AppendVarint(append(dst, tag...), uint64(n)) // negative ones in ten bytes, as the generated code has them
+	return protowire.AppendVarint(append(dst, tag...), uint64(n)) // negative ones take ten bytes, as in the generated code
 }
 
 func (e *encoder) bytes(dst []byte, v value) []byte {
@@ -191,18 +191,18 @@ func (e *encoder) bytes(dst []byte, v value) []byte {
 	return dst
 }
 
-// raw appends a message whose one field is the JSON itself.
+// raw appends a message whose only field is the JSON itself.
 func (e *encoder) raw(dst []byte, v value) []byte {
 	return protowire.AppendBytes(append(dst, keyTag...), e.data[v.start:v.end])
 }
 
-// quantity appends a message whose one field is the text, which is canonical wherever it was encoded.
+// quantity appends a message whose only field is the text, which encoding has made canonical.
 func (e *encoder) quantity(dst []byte, v value) []byte {
 	dst, start := begin(dst, keyTag)
 	return end(e.string(dst, v), start)
 }
 
-// time appends seconds and, as a Timestamp has both always, nanoseconds, of which a Time has none.
+// time appends seconds and nanoseconds: a Timestamp always has both, though a Time has no nanoseconds.
 func (e *encoder) time(dst []byte, v value) []byte {
 	text, ok := e.quoted(v)
 	if !ok {
@@ -221,7 +221,7 @@ func (e *encoder) time(dst []byte, v value) []byte {
 
 var textTag = protowire.AppendTag(nil, 3, protowire.BytesType)
 
-// intOrString appends which of the two it is, the number, and the text.
+// intOrString appends the type, the number, and the text.
 func (e *encoder) intOrString(dst []byte, v value) []byte {
 	isText := uint64(0)
 	if e.data[v.start] == '"' {
@@ -238,7 +238,7 @@ func (e *encoder) intOrString(dst []byte, v value) []byte {
 	return append(append(dst, textTag...), 0)
 }
 
-// goValue goes through the Go type, which is one that decodes itself.
+// goValue goes through the Go type, because that has its own UnmarshalJSON.
 func goValue(t reflect.Type) appendFunc {
 	return message(func(e *encoder, dst []byte, v value) []byte {
 		into := reflect.New(t).Interface()

@@ -16,39 +16,39 @@ import (
 	"github.com/rowlock/rowlock/resources/gotype"
 )
 
-// Message says how the objects of one Go type become messages.
+// Message describes the conversion of one Go type.
 type Message struct {
-	fields []field        // by number: the order on the wire
-	slots  map[string]int // where the value of a key is noted; keys of inlined messages included
-	none   []value        // a value for each slot, none of them set
+	fields []field        // in the order of their numbers, as on the wire
+	slots  map[string]int // the slot of each key; keys of inlined messages included
+	none   []value        // an empty value for each slot
 }
 
 // field is a field of a message.
 type field struct {
 	number protowire.Number
 	tag    []byte
-	slot   int    // where its value is noted; -1: it is not in JSON
-	absent []byte // what is written when JSON does not have it
-	// zeroTime: null is the zero time, as typedjson.DecodeStored has it, and not the same as nothing.
+	slot   int    // of its value; -1: the field is not in JSON
+	absent []byte // bytes for a field that the JSON does not have
+	// zeroTime is set if null means the zero time, as in typedjson.DecodeStored, and not an absent field.
 	zeroTime bool
 	append   appendFunc
-	inline   []field // the fields of a message whose keys are among those of this one
+	inline   []field // the fields of an inlined message, whose keys belong to this one
 }
 
-// appendFunc appends a field, tag and all, whose value is v.
+// appendFunc appends a field with its tag, for the value v.
 type appendFunc func(e *encoder, dst []byte, tag []byte, v value) []byte
 
 type marshaler interface{ Marshal() ([]byte, error) }
 
 var messages gotype.Memo[*compiled]
 
-// compiled is the Message of a type, or why there is none.
+// compiled is the Message of a type, or the reason why there is none.
 type compiled struct {
 	message *Message
 	err     error
 }
 
-// For returns the Message of a Go type, a struct with protobuf tags. The error names what of the type is not covered.
+// For returns the Message of a Go type, a struct with protobuf tags. The error names the unsupported part of the type.
 func For(t reflect.Type) (*Message, error) {
 	known := messages.Of(t, func(t reflect.Type) *compiled {
 		m, err := (compiler{}).message(t)
@@ -60,7 +60,7 @@ func For(t reflect.Type) (*Message, error) {
 	return known.message, nil
 }
 
-// compiler has the messages of one compilation that exist already; types may contain themselves.
+// compiler has the messages of one compilation so far; types may be recursive.
 type compiler map[reflect.Type]*Message
 
 func (p compiler) message(t reflect.Type) (*Message, error) {
@@ -75,7 +75,7 @@ func (p compiler) message(t reflect.Type) (*Message, error) {
 	return m, err
 }
 
-// fields returns those of t, whose keys are keys of the object of m: those of an inlined struct are, too.
+// fields returns the fields of t, whose keys belong to the object of m, as those of an inlined struct do.
 func (p compiler) fields(t reflect.Type, m *Message) ([]field, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%s is not a struct", t)
@@ -87,7 +87,7 @@ func (p compiler) fields(t reflect.Type, m *Message) ([]field, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s.%s: %w", t, f.Name, err)
 		}
-		if number == 0 { // TypeMeta, which is in the envelope
+		if number == 0 { // TypeMeta, which the envelope has
 			continue
 		}
 		compiled, err := p.field(f, number, m)
@@ -100,7 +100,7 @@ func (p compiler) fields(t reflect.Type, m *Message) ([]field, error) {
 	return out, nil
 }
 
-// fieldNumber returns the number of a field, 0 when it has none.
+// fieldNumber returns the number of a field; 0 if it has none.
 func fieldNumber(f reflect.StructField) (protowire.Number, error) {
 	tag, ok := f.Tag.Lookup("protobuf")
 	if !ok {
@@ -145,8 +145,8 @@ func (p compiler) field(f reflect.StructField, number protowire.Number, m *Messa
 	return out, nil
 }
 
-// absent returns what upstream's generated code writes for the zero value of a field: nothing of one that may be left
-// out (a pointer, a list, a map), the zero of any other.
+// absent returns the bytes that upstream's generated code writes for the zero value of a field: none for an optional field (a pointer, a list, a
+// map), and the zero value for any other.
 func absent(t reflect.Type, tag []byte) ([]byte, error) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
@@ -163,7 +163,7 @@ var (
 	marshalerType   = reflect.TypeFor[marshaler]()
 )
 
-// Types that write themselves as JSON and are met in every object.
+// leaves are types with their own UnmarshalJSON that occur in every object.
 var leaves = map[reflect.Type]appendFunc{
 	reflect.TypeFor[metav1.Time]():        message((*encoder).time),
 	reflect.TypeFor[metav1.MicroTime]():   message((*encoder).time),
@@ -172,7 +172,7 @@ var leaves = map[reflect.Type]appendFunc{
 	reflect.TypeFor[metav1.FieldsV1]():    message((*encoder).raw),
 }
 
-// value returns how a value of a type is written.
+// value returns the function that writes a value of a type.
 func (p compiler) value(t reflect.Type) (protowire.Type, appendFunc, error) {
 	if leaf := leaves[t]; leaf != nil {
 		return protowire.BytesType, leaf, nil
@@ -219,12 +219,12 @@ func (p compiler) list(t reflect.Type) (protowire.Type, appendFunc, error) {
 	if !t.Implements(marshalerType) {
 		return kind, items, err
 	}
-	// A list that is a message of its own, as ExtraValue is: its items are field 1.
+	// Some lists are messages of their own, as ExtraValue is: their items are field 1.
 	one := protowire.AppendTag(nil, 1, kind)
 	return protowire.BytesType, message(func(e *encoder, dst []byte, v value) []byte { return items(e, dst, one, v) }), err
 }
 
-// absentElement returns what null is as an element of a list or a map, its tag not included: nothing of bytes in a map.
+// absentElement returns the bytes for null as an element of a list or a map, without the tag: none for bytes in a map.
 func absentElement(t reflect.Type) ([]byte, error) {
 	switch {
 	case t.Kind() == reflect.Pointer:
