@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// What `make generate` writes (openapigen). A test builds it all again and compares.
+// These files are written by `make generate` (openapigen). A test builds them again and compares.
 var (
-	// preparedIndex has a line for every document that is prepared: its fingerprint, its ETag and its name.
+	// preparedIndex has a line for every prepared document: its fingerprint, its ETag and its name.
 	//go:embed prepared/index.txt
 	preparedIndex string
-	// archive has the definitions and, by their fingerprints, the templates of the documents of version 3.
+	// archive has the definitions and, by fingerprint, the templates of the documents of version 3.
 	//go:embed prepared/archive.gz
 	archive []byte
-	// The document of version 2 of what is served by default, as it is sent.
+	// v2JSON is the document of version 2 for the default configuration, as it is sent.
 	//go:embed prepared/v2.json.gz
 	v2JSON []byte
 	//go:embed prepared/v2.pb.gz
 	v2Protobuf []byte
 )
 
-// definitionsSection is the first of the archive.
+// definitionsSection is the first section of the archive.
 const definitionsSection = "definitions"
 
-// sections returns those of the archive's sections that are asked for.
+// sections returns the named sections of the archive.
 func sections(packed []byte, names ...string) (map[string][]byte, error) {
 	text, err := unpackArchive(packed)
 	if err != nil {
@@ -45,14 +45,14 @@ func sections(packed []byte, names ...string) (map[string][]byte, error) {
 			return nil, fmt.Errorf("OpenAPI archive, section %s: %w", name, io.ErrUnexpectedEOF)
 		}
 		if slices.Contains(names, name) {
-			found[name] = slices.Clone(rest[:size]) // the rest is not kept
+			found[name] = slices.Clone(rest[:size]) // the rest of the archive is not retained
 		}
 		text = rest[size:]
 	}
 	return found, nil
 }
 
-// unpackArchive is the reverse of packArchive.
+// unpackArchive is the inverse of packArchive.
 func unpackArchive(packed []byte) ([]byte, error) {
 	data, err := unpack(packed)
 	if err != nil {
@@ -61,8 +61,8 @@ func unpackArchive(packed []byte) ([]byte, error) {
 	return unpackRepeats(data)
 }
 
-// definitionText is a definition as the archive has it. In a line of its own: its name, its dependencies, its schema as
-// documents of version 3 have it, and its schema of version 2 if that is another.
+// definitionText is a definition in the archive, on a line: its name, its dependencies, its schema in documents of version 3, and its schema of
+// version 2 if that differs.
 type definitionText struct {
 	dependencies []string
 	v3, v2       string
@@ -80,14 +80,14 @@ func parseDefinitions(section []byte) (map[string]definitionText, error) {
 	return all, nil
 }
 
-// A template is a document in which a schema that begins like a definition's has the name of that, between these two, in
-// place of what is the same: all but the last brace, before which a document may add extensions.
+// A template is a document in which definitions are replaced. A schema that begins like a definition has the definition's name, between these two
+// characters, in place of the common part: all but the last brace, before which a document may add extensions.
 const (
 	nameBegins = '\x01'
 	nameEnds   = '\x02'
 )
 
-// expand makes a document of its template.
+// expand converts a template to its document.
 func expand(template string, definitions map[string]definitionText) ([]byte, error) {
 	var out bytes.Buffer
 	for {

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// blocks is a text in parts, which grows without being copied: a document of a hundred megabytes is ten of them compressed.
+// blocks is a text in parts, which can grow without copying: a document of a hundred megabytes has ten when compressed.
 type blocks [][]byte
 
 // Write implements io.Writer.
@@ -32,7 +32,7 @@ func (b blocks) reader() *blocksReader {
 	return r
 }
 
-// blocksReader reads blocks from any place.
+// blocksReader reads blocks from any position.
 type blocksReader struct {
 	blocks
 	size, at int64
@@ -58,7 +58,7 @@ func (r *blocksReader) Seek(offset int64, whence int) (int64, error) {
 	return seek(&r.at, r.size, offset, whence)
 }
 
-// seek is Seek for a text of a size of which at is to be read next.
+// seek is Seek for a text of this size; at is the position of the next read.
 func seek(at *int64, size, offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:

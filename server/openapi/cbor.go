@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// encoded adds CBOR to the encodings of operations, where it is served.
+// encoded adds CBOR to the media types of operations, if CBOR is served.
 func (s *source) encoded(r *routes) *routes {
 	if !s.cbor {
 		return r
@@ -22,7 +22,7 @@ func (s *source) encoded(r *routes) *routes {
 	return all
 }
 
-// withCBOR puts CBOR behind what it comes after: protobuf, as a document and as a stream, and the YAML of an apply.
+// withCBOR inserts CBOR after the types that it follows: protobuf, as a document and as a stream, and the YAML of an apply.
 func withCBOR(list []string) []string {
 	var all []string
 	for _, t := range list {

@@ -11,11 +11,11 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// isStream recognises a subresource that is a connection and not an object: the kind it has are the options to open it.
+// isStream tells whether a subresource is a connection and not an object: its kind is then that of the options.
 func isStream(sub *resources.Subresource) bool { return strings.HasSuffix(sub.Kind.Kind, "Options") }
 
-// streamMethods are the methods of a connection by the verb that discovery tells for each. A proxy takes two more that
-// are no verbs, and anything below its path.
+// streamMethods are the methods of a connection by verb, as discovery lists the verbs. A proxy has two more methods without a verb, and accepts any
+// path below its own.
 var streamMethods = map[string]string{
 	"create": http.MethodPost, "delete": http.MethodDelete, "get": http.MethodGet, "patch": http.MethodPatch,
 	"update": http.MethodPut,
@@ -45,7 +45,7 @@ func (e *endpoint) addStream() {
 	}
 }
 
-// isLog recognises the one subresource that is read as text.
+// isLog tells whether this is the one subresource that returns text.
 func isLog(s *resources.Served, sub *resources.Subresource) bool {
 	return s.Group == "" && s.Resource == "pods" && sub.Name == "log"
 }

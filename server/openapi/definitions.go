@@ -15,18 +15,18 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// Where a document of each version has its definitions.
+// These prefixes locate the definitions in documents of each version.
 const (
 	definitionsV2 = "#/definitions/"
 	definitionsV3 = "#/components/schemas/"
 )
 
-// Definitions are upstream's, each referring to others below a prefix, less what belongs to features that are off.
-// Upstream's generated code for them is six megabytes of a binary and is not linked: the archive has them as text. Where models
-// are named, those and what they depend on are enough; the caller may add to the map.
+// Definitions returns upstream's definitions, with references below a prefix, without those of disabled features. Upstream's generated code for
+// them takes six megabytes of a binary and is not linked: the archive has them as text. If models are named, the result may be limited to these and
+// their dependencies. The caller may add to the map.
 type Definitions func(prefix string, models []string) (map[string]common.OpenAPIDefinition, error)
 
-// embedded reads the definitions of the archive; models are untypedModels where there are any.
+// embedded reads the definitions from the archive; models is untypedModels or nil.
 func embedded(prefix string, models []string) (map[string]common.OpenAPIDefinition, error) {
 	read := allTexts
 	if models != nil {
@@ -65,8 +65,8 @@ func allTexts() (map[string]definitionText, error) {
 	return parseDefinitions(found[definitionsSection])
 }
 
-// fewTexts are those of untypedModels and of what these depend on. They are kept: to read the archive for each document of a few types
-// takes longer than to build that.
+// fewTexts returns the texts of untypedModels and their dependencies. They are cached: reading the archive for each document of a few custom
+// resources takes longer than building it.
 var fewTexts = sync.OnceValues(func() (map[string]definitionText, error) {
 	all, err := allTexts()
 	if err != nil {
@@ -79,7 +79,7 @@ var fewTexts = sync.OnceValues(func() (map[string]definitionText, error) {
 		if text, ok := all[name]; ok && few[name].v3 == "" {
 			var dependencies []string
 			for _, d := range text.dependencies {
-				dependencies = append(dependencies, strings.Clone(d)) // none of it is a part of the whole text, which would stay
+				dependencies = append(dependencies, strings.Clone(d)) // clones, because substrings would retain the whole text
 			}
 			left = append(left, dependencies...)
 			few[name] = definitionText{dependencies, strings.Clone(text.v3), strings.Clone(text.v2)}
@@ -88,9 +88,9 @@ var fewTexts = sync.OnceValues(func() (map[string]definitionText, error) {
 	return few, nil
 })
 
-// fewDefinitions are those of untypedModels for version 3, for the caller to add to. They are kept until the server comes to rest: to read the
-// texts for each document takes a fifth of the time that the rest of it does. A builder changes the extensions of what it is given, and copies
-// what else it changes.
+// fewDefinitions returns a copy of the definitions of untypedModels for version 3, to which the caller may add. They are cached until the server is
+// idle: parsing the texts for each document takes a fifth of the time of the rest. A builder modifies the extensions of its input, and copies
+// everything else that it modifies.
 func (h *Handler) fewDefinitions() (map[string]common.OpenAPIDefinition, error) {
 	kept := h.few.Load()
 	if kept == nil {
@@ -109,7 +109,7 @@ func (h *Handler) fewDefinitions() (map[string]common.OpenAPIDefinition, error) 
 	return definitions, nil
 }
 
-// enabled takes away what belongs to features that are off.
+// enabled removes the definitions of disabled features.
 func enabled(definitions map[string]common.OpenAPIDefinition) map[string]common.OpenAPIDefinition {
 	return utilopenapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(func(common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 		return definitions
@@ -132,15 +132,14 @@ func (t definitionText) definition(prefix string) (common.OpenAPIDefinition, err
 	return common.EmbedOpenAPIDefinitionIntoV2Extension(d, common.OpenAPIDefinition{Schema: *v2}), nil
 }
 
-// parseSchema reads a schema that refers below definitionsV3. In a text the quotes before $ref would be escaped.
+// parseSchema parses a schema, and replaces definitionsV3 in references by prefix. Within strings the quotes before $ref would be escaped.
 func parseSchema(text, prefix string) (*spec.Schema, error) {
 	const ref = `"$ref":"`
 	s := &spec.Schema{}
 	return s, json.Unmarshal([]byte(strings.ReplaceAll(text, ref+definitionsV3, ref+prefix)), s)
 }
 
-// unwrapRefs undoes what the builder of version 3 does to a reference that has something beside it, and will do again
-// (builder3/util.WrapRefs).
+// unwrapRefs undoes the wrapping of references with siblings by the builder of version 3, which will wrap them again (builder3/util.WrapRefs).
 func unwrapRefs(schema *spec.Schema) *spec.Schema {
 	walker := schemamutation.Walker{
 		SchemaCallback: func(s *spec.Schema) *spec.Schema {

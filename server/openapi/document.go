@@ -21,7 +21,7 @@ import (
 	"github.com/rowlock/rowlock/server/codec"
 )
 
-// encoding is a form of a document.
+// encoding is the encoding of a document.
 type encoding int
 
 const (
@@ -29,19 +29,19 @@ const (
 	asProtobuf
 )
 
-// document is one description, made when it is first asked for: of what was prepared if that is the same, otherwise it is
-// built. All methods may be called at once.
+// document is one OpenAPI document, which is made on the first request: from a prepared one if that is equal, otherwise it is built. Its methods
+// may be called concurrently.
 type document struct {
 	*format
-	// of is the group that it describes, which is another when a type of it changes; nil: it is not of one alone.
+	// of is the group of the document, which is replaced when a type in it changes; nil: the document is not one group's.
 	of *resources.Group
 	// describe returns the operations.
 	describe func() ([]*routes, error)
-	// sum sums up what the document is made of, where that needs no operations: it is not prepared then. May be nil.
+	// sum computes the fingerprint without the operations, if possible. The document is not prepared then. May be nil.
 	sum func(*source) (string, error)
-	// wide, when set, makes the JSON a part at a time, unless parts have names in common.
+	// wide, when set, writes the JSON part by part, unless parts have names in common.
 	wide *wide
-	// join, when set, makes the JSON in place of all that; the caller holds source.building.
+	// join, when set, makes the JSON instead of everything above; the caller holds source.building.
 	join   func(*source) ([]byte, error)
 	forms  [2]atomic.Pointer[form] // by encoding
 	hashed atomic.Pointer[string]  // the ETag, once it is known
@@ -55,19 +55,19 @@ type format struct {
 	protobuf func(json []byte) ([]byte, error)
 }
 
-// form is an encoding of a document as it is kept.
+// form is an encoding of a document in memory.
 type form struct {
 	etag     string // without quotes
 	modified time.Time
-	// The form is compressed, or text; neither: it was given back.
+	// The form is either compressed or text. If it is neither, it was dropped.
 	packed blocks
 	text   []byte
 }
 
-// there tells whether a form is at hand.
+// there tells whether a form is in memory.
 func (f *form) there() bool { return f != nil && (f.packed != nil || f.text != nil) }
 
-// data is the form, whole. It is not to be changed.
+// data returns the whole form, which must not be modified.
 func (f *form) data() ([]byte, error) {
 	if f.text != nil {
 		return f.text, nil
@@ -75,13 +75,13 @@ func (f *form) data() ([]byte, error) {
 	return f.packed.unpack()
 }
 
-// get returns an encoding, made from a source if it is the first time. What fails is tried again by the next who asks.
-// The ETag is the same for all encodings, which Vary keeps apart.
+// get returns an encoding, made from a source the first time. After an error the next caller tries again. All encodings have the same ETag; Vary
+// distinguishes them.
 func (d *document) get(s *source, e encoding) (*form, error) {
 	if f := d.forms[e].Load(); f.there() {
 		return f, nil
 	}
-	// One at a time: to build needs far more memory than what it makes.
+	// Build one at a time: building needs far more memory than the result.
 	s.building.Lock()
 	defer s.building.Unlock()
 	if !d.forms[asJSON].Load().there() {
@@ -123,22 +123,22 @@ func (d *document) makeJSON(s *source) error {
 	if found.etag != "" && !s.anew && fastpath.OpenAPI.On() {
 		return d.usePrepared(s, found)
 	}
-	s.used = s.used || d.sum == nil // a few types without a Go type are not worth a collection of all garbage
+	s.used = s.used || d.sum == nil // a document of a few custom resources is not worth a garbage collection
 	s.built.Add(1)
 	if d.sum == nil && fastpath.OpenAPI.On() {
-		fastpath.OpenAPI.Fallback() // of types without a Go type, those count that are described the plain way; see wordV3
+		fastpath.OpenAPI.Fallback() // documents of custom resources count when wordV3 does not write them
 	}
 	json, err := d.build(s, all)
 	if err != nil {
 		return err
 	}
 	if d.name == nameV2 {
-		etag = etagOf(json) // no index has it, and other inputs may come to the same document
+		etag = etagOf(json) // it is in no index, and different inputs may produce the same document
 	}
 	return s.keepRecent(d, asJSON, json, etag, s.now())
 }
 
-// makeWide makes a document a part at a time.
+// makeWide writes a document part by part.
 func (d *document) makeWide(s *source) error {
 	s.used = true
 	s.built.Add(1)
@@ -148,7 +148,7 @@ func (d *document) makeWide(s *source) error {
 	}
 	f := &form{etag: etag, modified: s.now(), packed: packed}
 	if before := d.forms[asJSON].Load(); before != nil {
-		f.modified = before.modified // it was given back meanwhile
+		f.modified = before.modified // it was dropped meanwhile
 	}
 	d.forms[asJSON].Store(f)
 	made := weak.Make(d)
@@ -156,8 +156,8 @@ func (d *document) makeWide(s *source) error {
 	return nil
 }
 
-// identify finds the prepared document that is the same as this one, if there is one, and the ETag: of one that is not
-// prepared, it is made of what the document is made of. all may be nil: it is found out where it is needed.
+// identify returns the prepared document that equals this one, if any, and the ETag, which for other documents is computed from the inputs. all may
+// be nil: it is then computed if needed.
 func (d *document) identify(s *source, all []*routes) (found prepared, etag string, err error) {
 	var sum string
 	if d.sum != nil {
@@ -176,7 +176,7 @@ func (d *document) identify(s *source, all []*routes) (found prepared, etag stri
 
 func etagOf(json []byte) string { return fmt.Sprintf("%X", sha512.Sum512(json)) }
 
-// encoded are the operations, each with all encodings that the server has.
+// encoded returns the operations, each with all encodings of the server.
 func (d *document) encoded(s *source) ([]*routes, error) {
 	all, err := d.describe()
 	if err != nil {
@@ -202,7 +202,7 @@ func (d *document) usePrepared(s *source, p prepared) error {
 	return s.keepRecent(d, asJSON, json, p.etag, now)
 }
 
-// etag returns the ETag of a document of version 3, without making it.
+// etag returns the ETag of a document of version 3, without making the document.
 func (d *document) etag(s *source) (string, error) {
 	if known := d.hashed.Load(); known != nil {
 		return *known, nil
@@ -237,7 +237,7 @@ func (d *document) encodeProtobuf(s *source) error {
 	return s.keepRecent(d, asProtobuf, data, f.etag, f.modified)
 }
 
-// keep keeps a form compressed.
+// keep stores a form compressed.
 func (d *document) keep(e encoding, data []byte, etag string, modified time.Time) error {
 	packed, err := pack(data)
 	if err != nil {
@@ -247,9 +247,9 @@ func (d *document) keep(e encoding, data []byte, etag string, modified time.Time
 	return nil
 }
 
-// serve sends a form, with what http.ServeContent does for conditions and ranges.
+// serve sends a form; http.ServeContent evaluates conditions and ranges.
 func (f *form) serve(w http.ResponseWriter, r *http.Request) {
-	if !f.there() { // the client has it
+	if !f.there() { // the client has it: the response is a 304
 		serveContent(w, r, f.modified, bytes.NewReader(nil))
 		return
 	}
@@ -265,12 +265,12 @@ func (f *form) serve(w http.ResponseWriter, r *http.Request) {
 	serveContent(w, r, f.modified, data)
 }
 
-// serveContent is http.ServeContent, but for the answer to a range that there is not, from which that takes Cache-Control.
+// serveContent is http.ServeContent, except that the response to an unsatisfiable range keeps a Cache-Control header.
 func serveContent(w http.ResponseWriter, r *http.Request, modified time.Time, data io.ReadSeeker) {
 	http.ServeContent(uncached{w}, r, "", modified, data)
 }
 
-// uncached keeps an answer without the range asked for out of caches, as kube-apiserver does.
+// uncached keeps the response to an unsatisfiable range out of caches, as kube-apiserver does.
 type uncached struct{ http.ResponseWriter }
 
 func (w uncached) WriteHeader(code int) {
@@ -280,7 +280,7 @@ func (w uncached) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// serveCompressed is serve for clients that may take it as it is kept; Vary says that it depends on them.
+// serveCompressed is serve for clients that may accept the compressed form; Vary covers this.
 func (f *form) serveCompressed(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Range") != "" || !codec.AllowsGzip(r) {
 		f.serve(w, r)
@@ -290,7 +290,7 @@ func (f *form) serveCompressed(w http.ResponseWriter, r *http.Request) {
 	serveContent(w, r, f.modified, f.packed.reader())
 }
 
-// packers are kept while there are documents to make: each has a megabyte of its own.
+// packers are pooled while documents are made: each takes a megabyte.
 var packers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
 
 func pack(data []byte) ([]byte, error) {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// describeEmbedded adds to the schemas of the whole objects within s what every object has. typeMeta describes apiVersion and kind.
-// Version 2 is not told of it where other fields are allowed, too: kubectl would refuse them.
+// describeEmbedded adds apiVersion, kind and metadata to the schemas of embedded resources within s. typeMeta describes apiVersion and kind. It
+// does not do so for version 2 if other fields are allowed: kubectl would reject these.
 func describeEmbedded(s *spec.Schema, typeMeta map[string]spec.Schema, prefix string) {
 	if s == nil {
 		return
@@ -37,7 +37,7 @@ func describeEmbedded(s *spec.Schema, typeMeta map[string]spec.Schema, prefix st
 	s.SetProperty("metadata", *spec.RefSchema(prefix + objectMeta).WithDescription(docs["metadata"]))
 	for _, name := range []string{"kind", "apiVersion"} {
 		if !slices.Contains(s.Required, name) {
-			s.Required = append(slices.Clip(s.Required), name) // may be another's
+			s.Required = append(slices.Clip(s.Required), name) // a copy, because the slice may be shared
 		}
 	}
 }

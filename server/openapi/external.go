@@ -18,8 +18,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// External is what other servers say of the versions that they serve, in the order in which they count where they contradict each
-// other. It is immutable.
+// External has the OpenAPI documents of other servers by version, in order of precedence for conflicts. It is immutable.
 type External struct{ Versions []ExternalVersion }
 
 // ExternalVersion is a version of a group that another server describes.
@@ -27,23 +26,22 @@ type ExternalVersion struct {
 	schema.GroupVersion
 	// V2 is its part of the document of version 2; nil: there is none.
 	V2 *Part
-	// V3 has, for each document of version 3, its hash; empty: it has none. The names are those of the index.
+	// V3 has the hashes of its documents of version 3 by their names in the index; empty: the document has none.
 	V3 map[string]string
-	// Read returns a document of version 3: that which its server has, or else had when it last answered.
+	// Read returns a document of version 3: the server's current one, or else its last known one.
 	Read func(ctx context.Context, name string) (*Document, error)
 }
 
-// VersionName and GroupName are the names in the index of the documents that a server may have for a version: that of the version,
-// and that of its group.
+// VersionName returns the name in the index of the document of a version, and GroupName that of its group's. A server may have both.
 func VersionName(gv schema.GroupVersion) string { return versionPath(gv)[1:] }
 
-// GroupName is beside VersionName.
+// GroupName: see VersionName.
 func GroupName(gv schema.GroupVersion) string { return "apis/" + gv.Group }
 
-// Document is a document of version 3 that another server made.
+// Document is a document of version 3 of another server.
 type Document struct{ document }
 
-// NewDocument keeps a document, by the ETag of its server, which has no quotes; empty: there is none.
+// NewDocument stores a document with its server's ETag, without quotes; empty: it has none.
 func NewDocument(data []byte, etag string, now time.Time) (*Document, error) {
 	if !json.Valid(data) {
 		return nil, fmt.Errorf("a document of OpenAPI is no JSON")
@@ -55,13 +53,13 @@ func NewDocument(data []byte, etag string, now time.Time) (*Document, error) {
 	return d, d.keep(asJSON, data, etag, now)
 }
 
-// ETag returns that of the document, without quotes.
+// ETag returns the ETag of the document, without quotes.
 func (d *Document) ETag() string { return d.forms[asJSON].Load().etag }
 
-// Part is what a document of version 2 says of a version of a group.
+// Part is the part of a document of version 2 about a version of a group.
 type Part struct{ packed []byte }
 
-// NewPart takes it out of the document.
+// NewPart extracts the part from the document.
 func NewPart(document []byte, gv schema.GroupVersion) (*Part, error) {
 	var all spec.Swagger
 	if err := all.UnmarshalJSON(document); err != nil {
@@ -75,7 +73,7 @@ func NewPart(document []byte, gv schema.GroupVersion) (*Part, error) {
 	return &Part{packed}, err
 }
 
-// Equal tells whether two say the same.
+// Equal tells whether two parts are equal.
 func (p *Part) Equal(other *Part) bool { return bytes.Equal(p.packed, other.packed) }
 
 func (p *Part) read() (*spec.Swagger, error) {
@@ -87,7 +85,7 @@ func (p *Part) read() (*spec.Swagger, error) {
 	return s, s.UnmarshalJSON(data)
 }
 
-// V3 makes a document of version 3 of it, as far as that one tells, for a server that has none.
+// V3 converts the part to a document of version 3, as far as possible, for a server without one.
 func (p *Part) V3(now time.Time) (*Document, error) {
 	s, err := p.read()
 	if err != nil {
@@ -100,7 +98,7 @@ func (p *Part) V3(now time.Time) (*Document, error) {
 	return NewDocument(data, "", now)
 }
 
-// joined is what this server and others describe together.
+// joined has the documents of this server and others together.
 type joined struct {
 	own      *state
 	external *External
@@ -108,7 +106,7 @@ type joined struct {
 	index    atomic.Pointer[indexDocument]
 }
 
-// joinedOf returns it for a state; nil: there are no others. What was joined of another state is forgotten.
+// joinedOf returns the joined documents for a state; nil: there are no other servers. The joined documents of another state are dropped.
 func (h *Handler) joinedOf(s *state) *joined {
 	var external *External
 	if h.external != nil {
@@ -144,14 +142,13 @@ func (x *External) parts() (parts []*Part) {
 	return parts
 }
 
-// describes tells whether a version says what a document is: that of the version in any case, that of its group if this server has
-// none.
+// describes tells whether a version's server provides a document: that of the version in any case, and that of its group if this server has none.
 func (v *ExternalVersion) describes(name string, own *state) bool {
 	_, ok := v.V3[name]
 	return ok && (name == VersionName(v.GroupVersion) || name == GroupName(v.GroupVersion) && own.v3[name] == nil)
 }
 
-// find returns the version whose server has a document; nil: none.
+// find returns the version whose server provides a document; nil: none.
 func (j *joined) find(name string) *ExternalVersion {
 	if j == nil {
 		return nil
@@ -163,7 +160,7 @@ func (j *joined) find(name string) *ExternalVersion {
 	return &j.external.Versions[i]
 }
 
-// getIndex is state.getIndex with what other servers describe.
+// getIndex is state.getIndex with the documents of other servers.
 func (j *joined) getIndex(src *source) (*indexDocument, error) {
 	if made := j.index.Load(); made != nil {
 		return made, nil
@@ -192,7 +189,7 @@ func (j *joined) getIndex(src *source) (*indexDocument, error) {
 	return j.index.Load(), nil
 }
 
-// addressOf is where a document is found: under its hash, if it has one.
+// addressOf is the URL of a document, with its hash, if it has one.
 func addressOf(name, hash string) string {
 	if hash == "" {
 		return (&url.URL{Path: pathV3 + "/" + name}).String()

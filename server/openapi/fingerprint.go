@@ -20,10 +20,9 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// fingerprint stands for everything that a document is made of and that differs between servers of one build: its
-// operations, the kinds that are known, the release, and the features that definitions depend on. Two documents of one
-// fingerprint are the same, so a prepared one may be sent instead of building it. A test fails when the code that builds
-// documents changes and the prepared ones were not made again.
+// fingerprint identifies all inputs of a document that differ between servers of one build: its operations, the known kinds, the release, and the
+// features that definitions depend on. Documents of equal fingerprints are equal, so that a prepared one can be sent instead of building one. A
+// test fails if the code that builds documents changes and the prepared ones are not made again.
 func (s *source) fingerprint(format string, all []*routes) (string, error) {
 	f := fingerprinter{sha256.New()}
 	head, err := json.Marshal(info())
@@ -41,8 +40,8 @@ func (s *source) fingerprint(format string, all []*routes) (string, error) {
 	return hex.EncodeToString(f.Sum(nil)[:16]), nil
 }
 
-// sumUntyped is the fingerprint of the document of a version that has nothing but types without a Go type. What a type
-// contributes is kept with it, so that a change of one does not cost the others of the version.
+// sumUntyped is the fingerprint of the document of a version with only custom resources. The part of each type is cached with it, so that a change
+// of one type does not cost the others of the version.
 func (s *source) sumUntyped(v *resources.Version) (string, error) {
 	f := fingerprinter{sha256.New()}
 	f.add("untyped", upstream.Release, versionPath(v.GroupVersion))
@@ -61,7 +60,7 @@ func (s *source) sumUntyped(v *resources.Version) (string, error) {
 	return hex.EncodeToString(f.Sum(nil)), nil
 }
 
-// addSchema adds what the definitions of a type without a Go type are made of.
+// addSchema adds the inputs of a custom resource's definitions.
 func (f fingerprinter) addSchema(s *resources.Served) {
 	f.add(s.Type.Kind, s.KindOfLists())
 	if s.OpenAPI != nil {
@@ -70,10 +69,10 @@ func (f fingerprinter) addSchema(s *resources.Served) {
 	}
 }
 
-// untypedSum is the key of what a type without a Go type contributes to a fingerprint.
+// untypedSum is the key of the cached part of a custom resource.
 type untypedSum struct{}
 
-// sortedDigests sums up operations, whose order makes no difference and is not always the same.
+// sortedDigests returns the sorted digests of operations, whose order is irrelevant and varies.
 func sortedDigests(list []common.Route) []string {
 	var digests []string
 	for _, op := range list {
@@ -87,7 +86,7 @@ func sortedDigests(list []common.Route) []string {
 
 type fingerprinter struct{ hash.Hash }
 
-// add writes strings so that no other strings are written alike: each with its length before it.
+// add writes strings unambiguously, each with its length before it.
 func (f fingerprinter) add(values ...string) {
 	for _, v := range values {
 		_, _ = io.WriteString(f, strconv.Itoa(len(v))+":")
@@ -121,7 +120,7 @@ func (f fingerprinter) addRoute(r common.Route) {
 	}
 }
 
-// typeName is the name of the type of a sample, with its package. A string stands for itself.
+// typeName is the name of a sample's type, with its package. A string represents itself.
 func typeName(sample any) string {
 	t := reflect.TypeOf(sample)
 	if t == nil {

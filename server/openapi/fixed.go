@@ -8,7 +8,7 @@ import (
 	"k8s.io/kube-openapi/pkg/common"
 )
 
-// discoveryRoute is the operation that gets a document of discovery.
+// discoveryRoute is the operation that returns a discovery document.
 func discoveryRoute(root, operation, description string, document any) *route {
 	return &route{
 		method: http.MethodGet, path: root + "/", operation: operation, description: description,

@@ -25,23 +25,23 @@ const (
 	contentTypeV3   = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 )
 
-// Handler answers /openapi/v2, /openapi/v3 and what is below the latter.
+// Handler serves /openapi/v2, /openapi/v3 and the paths below the latter.
 type Handler struct {
 	registry *resources.Registry
 	now      func() time.Time
-	cbor     bool // is among the encodings
-	// definitions are what documents are built with, all of them if anew is set, otherwise those that are not prepared.
+	cbor     bool // CBOR is among the encodings
+	// definitions are the inputs for built documents; these are all documents if anew is set, and otherwise those that are not prepared.
 	definitions Definitions
 	anew        bool
 
-	// external returns what other servers describe, the same while that is; nil: nothing. Nil: there are none.
+	// external returns the documents of other servers, the same value until they change; its result may be nil. Nil: there are no other servers.
 	external func() *External
 	joined   atomic.Pointer[joined]
 
 	base atomic.Pointer[baseV2]
-	made atomic.Pointer[weak.Pointer[document]] // the wide one that was made last, which lives no longer than its catalog
+	made atomic.Pointer[weak.Pointer[document]] // the last wide one, which lives no longer than its catalog
 
-	goKinds atomic.Pointer[knownKinds]                          // those that were found out last
+	goKinds atomic.Pointer[knownKinds]                          // the last known kinds
 	few     atomic.Pointer[map[string]common.OpenAPIDefinition] // see fewDefinitions
 
 	fixedOnce sync.Once
@@ -49,21 +49,21 @@ type Handler struct {
 	building  sync.Mutex           // held while a document is made
 	recent    recent
 	built     atomic.Int64
-	summed    atomic.Int64 // documents whose ETag was found out for the index
+	summed    atomic.Int64 // documents whose ETag was computed for the index
 }
 
-// New returns a handler that describes what the registry holds at the time of each request, with CBOR among the encodings
-// or without. It builds nothing yet.
-// Headers that all responses share, Cache-Control among them, are set by the request chain before it.
+// New returns a handler that describes the registry's contents at the time of each request. cbor says whether CBOR is among the encodings. It
+// builds nothing yet.
+// The request chain sets the headers common to all responses, Cache-Control among them.
 func New(registry *resources.Registry, cbor bool) *Handler {
 	return &Handler{registry: registry, now: time.Now, cbor: cbor, definitions: embedded}
 }
 
-// Join has what other servers describe among what is served. external returns the same while that is; nil: nothing. It comes before
-// the first request.
+// Join adds the documents of other servers. external returns the same value until they change; nil: there are none. Call it before the first
+// request.
 func (h *Handler) Join(external func() *External) { h.external = external }
 
-// Built counts the documents that had to be built, because none was prepared for what is served.
+// Built counts the documents that were built because no prepared one was equal.
 func (h *Handler) Built() int64 { return h.built.Load() }
 
 // ServeHTTP answers any method as it does GET, as kube-apiserver does.
@@ -109,14 +109,14 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, s *state, j *j
 	f.serveCompressed(w, r)
 }
 
-// Rest compresses what is not yet, and drops the document of version 2 of types without a Go type, which is large and made again when it is
-// asked for: it reports whether there was one. Who has it goes on to be told that it is the same. It is for when the server has come to rest.
+// Rest compresses the remaining documents, and drops the document of version 2 with custom resources, which is large and can be rebuilt: it reports
+// whether there was one. Clients that have it still get a 304. The server calls Rest when it is idle.
 func (h *Handler) Rest() bool {
-	h.goKinds.Store(nil) // not worth to be told: all garbage would be collected
-	h.few.Store(nil)     // nor these
+	h.goKinds.Store(nil) // not reported: that would cause a garbage collection
+	h.few.Store(nil)     // not reported either
 	h.building.Lock()
 	defer h.building.Unlock()
-	_ = h.recent.compress(h.registry.Catalog(), 0) // a form that cannot be stays as it is, and so do those after it
+	_ = h.recent.compress(h.registry.Catalog(), 0) // a form that cannot be compressed stays, and so do those after it
 	made := h.made.Swap(nil)
 	if made == nil {
 		return false
@@ -143,8 +143,8 @@ func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request, s *state, j
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	// As with kube-apiserver it has no ETag, its type is guessed (text/plain), and it was changed right now. It is sent whatever the
-	// client has: within the second that a date can tell, kubectl has asked for it and stored the definition that changes it.
+	// As in kube-apiserver the index has no ETag, its type is guessed (text/plain), and its modification time is now. It is sent whatever the
+	// client has: kubectl may have read it in the same second in which it created a CustomResourceDefinition, and a date has no finer resolution.
 	if r.Header.Get("If-Modified-Since") != "" {
 		r = r.Clone(r.Context())
 		r.Header.Del("If-Modified-Since")
@@ -152,14 +152,14 @@ func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request, s *state, j
 	serveContent(w, r, h.now(), bytes.NewReader(idx.data))
 }
 
-// serveV3 answers one document. Under its hash it never changes and may be kept for ever; under the hash of another
-// state the client is sent to the present one.
+// serveV3 serves one document. With the current hash in its URL it may be cached forever; with another hash, the client is redirected to the
+// current one.
 func (h *Handler) serveV3(w http.ResponseWriter, r *http.Request, s *state, j *joined, src *source, name string) {
 	doc := s.v3[name]
 	if other := j.find(name); other != nil {
 		theirs, err := other.Read(r.Context(), name)
 		if err != nil {
-			http.Error(w, "service unavailable", http.StatusServiceUnavailable) // as kube-apiserver, which passes the request on
+			http.Error(w, "service unavailable", http.StatusServiceUnavailable) // as kube-apiserver, which forwards the request
 			return
 		}
 		doc = &theirs.document
@@ -169,7 +169,7 @@ func (h *Handler) serveV3(w http.ResponseWriter, r *http.Request, s *state, j *j
 		return
 	}
 	if header := r.Header.Get("Accept"); header != "" && len(goautoneg.ParseAccept(header)) == 0 {
-		return // who accepts what is no media type is sent nothing, with 200, as by kube-apiserver
+		return // as in kube-apiserver: an invalid Accept header gets an empty 200
 	}
 	w.Header().Set("Vary", "Accept")
 	e, ok := accepted(r, "v3")
@@ -202,7 +202,7 @@ func contentType(e encoding, protobuf string) string {
 	return contentTypeJSON
 }
 
-// accepted picks the encoding that a request likes best. The protobuf types have an older name, with an @ in it.
+// accepted returns the preferred encoding of a request. The protobuf types also have an older name, with an @ in it.
 func accepted(r *http.Request, version string) (encoding, bool) {
 	header := r.Header.Get("Accept")
 	if header == "" {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// joinV2 makes the document of version 2 with the parts of other servers in it. What this server describes stays as it is written:
-// of its definitions, only those are read that have a name which a part has, too.
+// joinV2 makes the document of version 2 including the parts of other servers. The text of this server's document is retained: of its definitions,
+// only those are parsed that share a name with a part's.
 func (s *state) joinV2(src *source, parts []*Part) ([]byte, error) {
 	if !s.v2().forms[asJSON].Load().there() {
 		if err := s.v2().makeJSON(src); err != nil {
@@ -40,8 +40,7 @@ func readParts(parts []*Part) ([]*spec.Swagger, error) {
 	return swaggers, nil
 }
 
-// join merges by upstream's rules: of a path the first counts, and a definition that says something else than one of the same name
-// gets another.
+// join merges by upstream's rules: the first server with a path wins, and a definition that differs from one of the same name is renamed.
 func join(own []byte, others []*spec.Swagger) ([]byte, error) {
 	var doc swaggerText
 	if err := json.Unmarshal(own, &doc); err != nil {
@@ -61,7 +60,7 @@ func join(own []byte, others []*spec.Swagger) ([]byte, error) {
 		}
 		for path := range other.Paths.Paths {
 			if _, ok := paths[path]; ok {
-				merged.Paths.Paths[path] = spec.PathItem{} // the name is enough
+				merged.Paths.Paths[path] = spec.PathItem{} // the name suffices
 			}
 		}
 		if err := alike(definitions, other.Definitions, merged.Definitions); err != nil {
@@ -91,7 +90,7 @@ func join(own []byte, others []*spec.Swagger) ([]byte, error) {
 	return encode(doc)
 }
 
-// alike reads those of our members that have a name of theirs, or one that a member of theirs may be renamed to, into a third map.
+// alike parses into a third map our members that share a name with theirs, or with a name to which theirs may be changed.
 func alike[T any](ours map[string]json.RawMessage, theirs, into map[string]T) error {
 	for name, data := range ours {
 		_, same := theirs[name]
@@ -121,7 +120,7 @@ func put[T any](ours map[string]json.RawMessage, merged map[string]T) error {
 	return nil
 }
 
-// encode writes JSON as the rest of the documents is written.
+// encode encodes JSON in the style of the documents.
 func encode(v any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

@@ -15,16 +15,16 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// knownKinds are the kinds that Go types are registered as. To list them takes a third of what a document of a few types without a Go type
-// does; they are kept until the server has come to rest.
+// knownKinds are the registered kinds of Go types. Listing them takes a third of the time for a document of a few custom resources; they are cached
+// until the server is idle.
 type knownKinds struct {
-	// schemes are those that they are registered in. None of them changes once its types are served.
+	// schemes are the schemes of these kinds. None of them changes once its types are served.
 	schemes map[*runtime.Scheme]bool
-	// byModel are the kinds by the name of the model of their Go type, in the order of their names.
+	// byModel has the kinds by the model name of their Go type, sorted by name.
 	byModel map[string][]schema.GroupVersionKind
-	// digest sums them up.
+	// digest returns a hash of the kinds.
 	digest func() string
-	// worded are documents of nobody's types, which name these kinds. Who holds the handler's building may read it and add to it.
+	// worded are template documents, which name these kinds. It is guarded by the handler's building.
 	worded map[wordingKey]*wordedV3
 }
 
@@ -58,7 +58,7 @@ func kindsByModel(schemes map[*runtime.Scheme]bool) map[string][]schema.GroupVer
 	kinds := map[string]map[schema.GroupVersionKind]bool{}
 	for scheme := range schemes {
 		for gvk := range scheme.AllKnownTypes() {
-			// Every known type has a name; the error is that of an unknown one.
+			// Every known type has a name; only unknown ones cause an error.
 			model, _ := scheme.ToOpenAPIDefinitionName(gvk)
 			if kinds[model] == nil {
 				kinds[model] = map[schema.GroupVersionKind]bool{}

@@ -8,12 +8,11 @@ import (
 	"k8s.io/kube-openapi/pkg/common"
 )
 
-// verbs are what the name of an operation starts with.
+// verbs are the possible first words of an operation's name.
 var verbs = []string{"get", "read", "replace", "patch", "delete", "watch", "connect", "list", "create"}
 
-// operationID makes the id of an operation unique by naming its group and version between the verb and what it is done
-// to: read, NamespacedPod at /api/v1 is readCoreV1NamespacedPod. The tag is the group and version, or the first element
-// of a path that has none.
+// operationID makes the id of an operation unique by inserting its group and version between the verb and its object: readNamespacedPod at /api/v1
+// becomes readCoreV1NamespacedPod. The tag is the group and version, or the first element of a path without them.
 func operationID(r common.Route) (string, []string, error) {
 	name := r.OperationName()
 	verb := ""
@@ -45,7 +44,7 @@ func operationID(r common.Route) (string, []string, error) {
 	return id + rest, []string{tag}, nil
 }
 
-// camel drops what cannot be in an identifier, and starts a new word there.
+// camel removes characters that an identifier cannot have, and starts a new word there.
 func camel(s string, capital bool) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -62,7 +61,7 @@ func camel(s string, capital bool) string {
 	return b.String()
 }
 
-// title makes a word of its own of a name in an operation.
+// title capitalizes a name for use in an operation.
 func title(s string) string {
 	if s == "" {
 		return ""

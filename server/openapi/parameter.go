@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/resources/gotype"
 )
 
-// parameter is a parameter of an operation, as common.Parameter.
+// parameter implements common.Parameter.
 type parameter struct {
 	name, description, dataType string
 	kind                        common.ParameterKind
@@ -33,15 +33,15 @@ func bodyParameter(required bool) common.Parameter {
 	return &parameter{name: "body", kind: common.BodyParameterKind, required: required}
 }
 
-// prettyParameter is one that every operation on a resource has.
+// prettyParameter is a parameter of every operation on a resource.
 var prettyParameter common.Parameter = &parameter{
 	name: "pretty", dataType: "string", kind: common.QueryParameterKind,
 	description: "If 'true', then the output is pretty printed. Defaults to 'false' unless the user-agent indicates a " +
 		"browser or command-line HTTP tool (curl and wget).",
 }
 
-// queryParameters are the fields of an options object that can stand in a query: those at its top level that have a
-// name in JSON and are neither structs (a time is one) nor interfaces.
+// queryParameters are the fields of an options object that are allowed in a query: its top-level fields that have a JSON name and are neither
+// structs (times are structs) nor interfaces.
 func queryParameters(options any, except ...string) []common.Parameter {
 	docs := descriptions(options)
 	var params []common.Parameter
@@ -60,8 +60,8 @@ func queryParameters(options any, except ...string) []common.Parameter {
 	return params
 }
 
-// descriptions are those of the fields of an options object. It names the types: an assertion to an interface that has
-// their method would keep the linker from leaving out that of every other type.
+// descriptions returns the field descriptions of an options object. It lists the types: an assertion to an interface with their method would keep
+// the linker from removing that method of every other type.
 func descriptions(options any) map[string]string {
 	switch o := options.(type) {
 	case *metav1.GetOptions:

@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// The files that Prepare makes, below server/openapi.
+// These are the files that Prepare makes, below server/openapi.
 const (
 	FileIndex      = "prepared/index.txt"
 	FileArchive    = "prepared/archive.gz"
@@ -25,7 +25,7 @@ const (
 	FileV2Protobuf = "prepared/v2.pb.gz"
 )
 
-// Upstreams are the definitions that upstream has generated.
+// Upstreams returns the definitions that upstream has generated.
 func Upstreams(generated common.GetOpenAPIDefinitions) Definitions {
 	return func(prefix string, _ []string) (map[string]common.OpenAPIDefinition, error) {
 		return enabled(generated(func(model string) spec.Ref {
@@ -34,9 +34,8 @@ func Upstreams(generated common.GetOpenAPIDefinitions) Definitions {
 	}
 }
 
-// Prepare makes the files from which a server answers without building anything: all documents of what is served by
-// default, those of version 3 of what a runtime config may add. The definitions are those of the last registry too, which
-// has the types that are served only when a feature is on. It is not linked into the server.
+// Prepare makes the files with which a server answers without building: all documents of the default configuration, and those of version 3 of what
+// a runtime config may add. The definitions include those of gated, which has the types that need a feature gate. The server does not link Prepare.
 func Prepare(generated common.GetOpenAPIDefinitions, byDefault, added, gated *resources.Registry) (map[string][]byte, error) {
 	texts, err := definitionTexts(Upstreams(generated))
 	if err != nil {
@@ -110,7 +109,7 @@ func prepareV2(src *source, doc *document, files map[string][]byte) (line string
 	return line, err
 }
 
-// definitionTexts are the definitions as the archive has them.
+// definitionTexts returns the definitions in the archive's form.
 func definitionTexts(definitions Definitions) (map[string]definitionText, error) {
 	all, err := definitions(definitionsV3, nil)
 	if err != nil {
@@ -137,7 +136,7 @@ func definitionTexts(definitions Definitions) (map[string]definitionText, error)
 	return texts, nil
 }
 
-// schemasOf are the schemas of a document of version 3.
+// schemasOf returns the schemas of a document of version 3.
 func schemasOf(document []byte) map[string]json.RawMessage {
 	var parts struct {
 		Components struct {
@@ -145,12 +144,12 @@ func schemasOf(document []byte) map[string]json.RawMessage {
 		} `json:"components"`
 	}
 	if err := json.Unmarshal(document, &parts); err != nil {
-		panic(err) // it was marshalled a moment ago
+		panic(err) // cannot happen: it was just marshalled
 	}
 	return parts.Components.Schemas
 }
 
-// template is the reverse of expand.
+// template is the inverse of expand.
 func template(document []byte, definitions map[string]definitionText) string {
 	text := string(document)
 	for name, schema := range schemasOf(document) {
@@ -165,7 +164,7 @@ func template(document []byte, definitions map[string]definitionText) string {
 	return text
 }
 
-// packArchive writes what sections reads.
+// packArchive writes the archive that sections reads.
 func packArchive(definitions map[string]definitionText, documents map[string][]byte) ([]byte, error) {
 	var lines strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(definitions)) {
@@ -174,7 +173,7 @@ func packArchive(definitions map[string]definitionText, documents map[string][]b
 	}
 	var all bytes.Buffer
 	fmt.Fprintf(&all, "%s %d\n%s", definitionsSection, lines.Len(), lines.String())
-	// In the order of their texts, because those of a group have much in common.
+	// Sort by text, because the documents of a group have much in common.
 	names := slices.SortedFunc(maps.Keys(documents), func(a, b string) int { return bytes.Compare(documents[a], documents[b]) })
 	for _, name := range names {
 		text := template(documents[name], definitions)
@@ -183,7 +182,7 @@ func packArchive(definitions map[string]definitionText, documents map[string][]b
 	return packTight(packRepeats(all.Bytes()))
 }
 
-// packTight is pack for what is compressed once and embedded.
+// packTight is pack for embedded files.
 func packTight(data []byte) ([]byte, error) {
 	var buf bytes.Buffer
 	z := gzip.NewWriter(&buf)

@@ -4,13 +4,13 @@ import (
 	"strings"
 )
 
-// prepared is a document that was built before the program was.
+// prepared is a document that was built ahead of the program.
 type prepared struct{ fingerprint, etag, name string }
 
-// nameV2 is that of the document of version 2 in the index.
+// nameV2 is the name of the document of version 2 in the index.
 const nameV2 = "v2"
 
-// findPrepared finds the prepared document of a fingerprint. The index has some sixty lines.
+// findPrepared returns the prepared document with a fingerprint. The index has some sixty lines.
 func findPrepared(fingerprint string) (prepared, bool) {
 	for line := range strings.Lines(preparedIndex) {
 		if f := strings.Fields(line); len(f) == 3 && f[0] == fingerprint {
@@ -20,7 +20,7 @@ func findPrepared(fingerprint string) (prepared, bool) {
 	return prepared{}, false
 }
 
-// json makes a document of version 3 of what the archive has.
+// json makes a document of version 3 from the archive.
 func (p prepared) json() ([]byte, error) {
 	found, err := sections(archive, definitionsSection, p.fingerprint)
 	if err != nil {

@@ -14,15 +14,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The numbers of the fields of a document of version 2 whose members are many, in OpenAPIv2.proto of gnostic. Fields before
-// them are swagger and info.
+// These are the numbers of the large fields of a document of version 2 in gnostic's OpenAPIv2.proto. The fields before them are swagger and info.
 const (
 	fieldPaths       = 8
 	fieldDefinitions = 9
 )
 
-// packProtobufV2 makes the second encoding of a document of version 2 of the first, both compressed. gnostic takes fifty times the memory
-// of a text to read it: paths and definitions are read one at a time, each in a document of its own.
+// packProtobufV2 converts a compressed document of version 2 to compressed protobuf. gnostic needs fifty times the memory of a text to parse it, so
+// paths and definitions are parsed one at a time, each in a document of its own.
 func packProtobufV2(packed blocks) ([]byte, error) {
 	u, err := newUnpacker(packed)
 	if err != nil {
@@ -70,7 +69,7 @@ func writeMessage(w io.Writer, m proto.Message) error {
 	return err
 }
 
-// eachMember reads the names of an object's members; do reads what each is.
+// eachMember reads the names of an object's members; do reads each value.
 func eachMember(d *json.Decoder, do func(name string) error) error {
 	begin, err := d.Token()
 	if err != nil {
@@ -84,7 +83,7 @@ func eachMember(d *json.Decoder, do func(name string) error) error {
 		if err != nil {
 			return err
 		}
-		if err := do(name.(string)); err != nil { // an object has no other names
+		if err := do(name.(string)); err != nil { // the names in an object are strings
 			return err
 		}
 	}
@@ -99,7 +98,7 @@ type section struct {
 	there  bool
 }
 
-// fill reads the members of an object, each by gnostic in a document in which it is alone.
+// fill reads the members of an object, each with gnostic, in a document of its own.
 func (s *section) fill(d *json.Decoder, name string, of func(*openapiv2.Document) proto.Message) error {
 	s.there = true
 	z := gzip.NewWriter(&s.packed)

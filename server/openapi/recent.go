@@ -8,17 +8,16 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// recentBytes bounds the documents that are kept as they were made, and singleBytes one of them.
+// recentBytes bounds the uncompressed documents, and singleBytes each of them.
 const (
 	recentBytes = 4 << 20
 	singleBytes = recentBytes / 2
 )
 
-// recent are the forms of documents that were made last and are not compressed yet: most are asked for once, and to compress one takes as
-// long as to make it. Those that are too many are compressed, and all of them when the server has come to rest. Who holds the handler's
-// building may use it.
+// recent has the last forms that are not compressed yet: most documents are requested once, and compressing one takes as long as making it. Forms
+// in excess of recentBytes are compressed, and all of them when the server is idle. It is guarded by the handler's building.
 type recent struct {
-	forms []recentForm // from the oldest
+	forms []recentForm // oldest first
 	bytes int
 }
 
@@ -38,11 +37,11 @@ func (s *source) keepRecent(d *document, e encoding, data []byte, etag string, m
 	d.forms[e].Store(f)
 	s.recent.forms = append(s.recent.forms, recentForm{weak.Make(d), e, f})
 	s.recent.bytes += len(data)
-	return s.recent.compress(s.registry.Catalog(), recentBytes) // which may be a later one than that of the request
+	return s.recent.compress(s.registry.Catalog(), recentBytes) // the catalog may be a later one than the request's
 }
 
-// compress compresses the oldest, until no more than so many bytes are left that are not. A document that is gone, or describes a group as
-// it was once, is asked for no more.
+// compress compresses the oldest forms until the rest has no more than that many bytes. A document that is gone, or describes a former state of its
+// group, is just dropped, because it is not requested any more.
 func (r *recent) compress(c *resources.Catalog, most int) error {
 	for r.bytes > most {
 		oldest := r.forms[0]
@@ -60,7 +59,7 @@ func (r *recent) compress(c *resources.Catalog, most int) error {
 	return nil
 }
 
-// isOf tells whether a document may be one of a catalog.
+// isOf tells whether a document may belong to a catalog.
 func (d *document) isOf(c *resources.Catalog) bool {
 	if d.of == nil {
 		return true

@@ -5,21 +5,21 @@ import (
 	"errors"
 )
 
-// The archive repeats itself over distances that gzip, which looks back 32 KiB, does not see: the operations of one group
-// are those of the next with other names. So it is stored without its repetitions, which halves it.
+// The archive has repetitions at distances beyond gzip's window of 32 KiB: the operations of one group are those of the next with other names. It
+// is stored without these repetitions, which halves its size.
 //
-// What is stored is the length of the text, the number of bytes of instructions, the instructions, and the literal bytes. An
-// instruction is three numbers: so many literal bytes follow, then so many bytes that are in the text from a position on. What
-// is literal after the last instruction ends the text.
+// The format is the length of the text, the number of bytes of instructions, the instructions, and the literal bytes. An instruction is three
+// numbers: that many literal bytes come next, then that many bytes of the text from a position on. The literals after the last instruction end the
+// text.
 
-// repeatWindow is how many bytes have to be the same for a repetition.
+// repeatWindow is the least length in bytes of a repetition.
 const repeatWindow = 64
 
 // packRepeats returns a text without its repetitions.
 func packRepeats(text []byte) []byte {
-	known := map[string]int{} // windows that begin at multiples of half a window, by what they have
+	known := map[string]int{} // positions of windows, at multiples of half a window, by their contents
 	var instructions, literals []byte
-	literal, noted := 0, 0 // from where on nothing is written; up to where windows are noted
+	literal, noted := 0, 0 // start of the unwritten text; end of the recorded windows
 	for i := 0; i+repeatWindow <= len(text); {
 		for ; noted+repeatWindow <= i; noted += repeatWindow / 2 {
 			if _, ok := known[string(text[noted:noted+repeatWindow])]; !ok {
@@ -52,7 +52,7 @@ func packRepeats(text []byte) []byte {
 
 var errRepeats = errors.New("OpenAPI archive: a repetition of what is not there")
 
-// unpackRepeats is the reverse of packRepeats.
+// unpackRepeats is the inverse of packRepeats.
 func unpackRepeats(packed []byte) ([]byte, error) {
 	failed := false
 	next := func(from *[]byte) int {
@@ -77,7 +77,7 @@ func unpackRepeats(packed []byte) ([]byte, error) {
 		}
 		text = append(text, literals[:literal]...)
 		literals = literals[literal:]
-		for repeated > 0 { // a repetition may overlap what it writes
+		for repeated > 0 { // a repetition may overlap its own copy
 			n := min(repeated, len(text)-from)
 			text = append(text, text[from:from+n]...)
 			from, repeated = from+n, repeated-n

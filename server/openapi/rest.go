@@ -26,26 +26,26 @@ var (
 	anyType = []string{"*/*"}
 )
 
-// endpoint is a resource or a subresource: what a set of operations is about.
+// endpoint is a resource or a subresource, with its operations.
 type endpoint struct {
 	// parent is the resource, or that of the subresource.
 	parent *resources.Served
-	// noun is the kind of the parent, which operations are named after.
+	// noun is the kind of the parent, which is part of operation names.
 	noun string
 	// subresource is its name, empty for a resource.
 	subresource string
 	verbs       []string
-	// kind is what the endpoint carries, object a sample of it.
+	// kind is the kind of the endpoint's objects, and object a sample of it.
 	kind   schema.GroupVersionKind
 	object any
 	// root is the path of the group version; resource and item are the paths of the collection and of one object.
 	root, resource, item string
-	// scope are the parameters of resource, those of item are one more.
+	// scope are the parameters of resource, and named those of item, which has one more.
 	scope, named []common.Parameter
 	routes       []common.Route
 }
 
-// versionRoutes are all operations of a group version.
+// versionRoutes returns all operations of a group version.
 func versionRoutes(v *resources.Version) (*routes, error) {
 	all := &routes{root: versionPath(v.GroupVersion)}
 	if !onlyUntyped(v) {
@@ -64,7 +64,7 @@ func versionRoutes(v *resources.Version) (*routes, error) {
 	return all, nil
 }
 
-// onlyUntyped: the version has nothing but types without a Go type. Its discovery is then in no document, as in kube-apiserver.
+// onlyUntyped tells whether the version has only custom resources. As in kube-apiserver, no document then has its discovery.
 func onlyUntyped(v *resources.Version) bool {
 	return len(v.Resources) > 0 && !slices.ContainsFunc(v.Resources, func(s *resources.Served) bool { return !s.Untyped })
 }
@@ -76,7 +76,7 @@ func versionPath(gv schema.GroupVersion) string {
 	return "/apis/" + gv.Group + "/" + gv.Version
 }
 
-// resourceRoutes are the operations of a resource and its subresources.
+// resourceRoutes returns the operations of a resource and its subresources.
 func resourceRoutes(s *resources.Served) ([]common.Route, error) {
 	if s.Untyped {
 		return untypedRoutes(s), nil
@@ -140,8 +140,8 @@ func newEndpoint(s *resources.Served, subresource string, kind schema.GroupVersi
 
 func (e *endpoint) has(verb string) bool { return slices.Contains(e.verbs, verb) }
 
-// add completes a route with what all operations of the endpoint have in common. verb and suffix are the parts of the
-// operation's name around the name of the kind.
+// add completes a route with the common properties of the endpoint's operations. verb and suffix are the parts of the operation's name around the
+// kind.
 func (e *endpoint) add(verb, suffix string, r route, parameters ...[]common.Parameter) {
 	namespaced := ""
 	if e.parent.Namespaced && strings.Contains(r.path, "{namespace}") {
@@ -157,7 +157,7 @@ func (e *endpoint) add(verb, suffix string, r route, parameters ...[]common.Para
 	e.routes = append(e.routes, &r)
 }
 
-// addCollection adds the operations on all objects of a resource, and the deprecated watches beside them.
+// addCollection adds the operations on all objects of a resource, and the deprecated watches.
 func (e *endpoint) addCollection() error {
 	if e.has("create") {
 		e.add("create", "", route{
@@ -207,7 +207,7 @@ func (e *endpoint) addList(list any, path, suffix string, scope []common.Paramet
 	}
 }
 
-// addItem adds the operations on one object, or on a subresource of it.
+// addItem adds the operations on one object, or on a subresource.
 func (e *endpoint) addItem() {
 	specified := e.of("the specified " + e.noun)
 	if e.has("get") {
@@ -252,7 +252,7 @@ func (e *endpoint) addItem() {
 
 func (e *endpoint) addDelete() {
 	var result any = metav1.Status{}
-	// A namespace that goes is answered with too, but upstream's documents do not tell.
+	// Deleting a Namespace returns it, too, but upstream's documents do not say so.
 	if e.parent.ReturnsDeleted() && e.noun != "Namespace" {
 		result = e.object
 	}
@@ -264,12 +264,12 @@ func (e *endpoint) addDelete() {
 	}, []common.Parameter{prettyParameter, bodyParameter(false)}, e.named, queryParameters(&metav1.DeleteOptions{}))
 }
 
-// writing are the parameters of an operation that sends an object.
+// writing returns the parameters of an operation with an object in its body.
 func (e *endpoint) writing(scope []common.Parameter, options any) []common.Parameter {
 	return slices.Concat([]common.Parameter{prettyParameter, bodyParameter(true)}, scope, queryParameters(options))
 }
 
-// of names what is operated on, with the subresource before it.
+// of prefixes the object of an operation with the subresource.
 func (e *endpoint) of(what string) string {
 	if e.subresource == "" {
 		return what
@@ -277,7 +277,7 @@ func (e *endpoint) of(what string) string {
 	return e.subresource + " of " + what
 }
 
-// article goes before a noun. Plurals have none.
+// article returns the article for a noun; plurals have none.
 func article(noun string) string {
 	switch {
 	case strings.HasSuffix(noun, "s") && !strings.HasSuffix(noun, "ss"):

@@ -10,11 +10,11 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// routes are the operations below a root path, as common.RouteContainer.
+// routes are the operations below a root path; it implements common.RouteContainer.
 type routes struct {
 	root string
 	list []common.Route
-	// untyped are the types without a Go type among those whose operations they are.
+	// untyped are the custom resources whose operations are among them.
 	untyped []*resources.Served
 }
 
@@ -22,21 +22,21 @@ func (r *routes) RootPath() string                   { return r.root }
 func (r *routes) PathParameters() []common.Parameter { return nil }
 func (r *routes) Routes() []common.Route             { return r.list }
 
-// route is one operation, as common.Route.
+// route is one operation; it implements common.Route.
 type route struct {
 	method, path string
-	// operation is a verb followed by what it is done to; see operationID.
+	// operation is a verb followed by its object; see operationID.
 	operation   string
 	description string
 	parameters  []common.Parameter
 	consumes    []string
 	produces    []string
-	// action and kind are the vendor extensions of an operation on a resource. Empty: it has none.
+	// action and kind are the vendor extensions of an operation on a resource. Empty: there are none.
 	action string
 	kind   schema.GroupVersionKind
-	// body and result are samples of the types that are sent and received. body may be nil.
+	// body and result are samples of the request's and the response's type. body may be nil.
 	body, result any
-	// untyped: it is an operation of a type without a Go type.
+	// untyped is set for an operation of a custom resource.
 	untyped bool
 	// codes are the status codes of success. None: 200.
 	codes []int
@@ -70,7 +70,7 @@ func (r *route) StatusCodeResponses() []common.StatusCodeResponse {
 	return responses
 }
 
-// response is one success of an operation, as common.StatusCodeResponse.
+// response is one success response of an operation; it implements common.StatusCodeResponse.
 type response struct {
 	code  int
 	model any

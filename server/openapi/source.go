@@ -12,11 +12,11 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// source is what documents are made of. It grows large when one is built, and is made for one request.
+// source has the inputs of documents. It becomes large when one is built, and is made for one request.
 type source struct {
 	*Handler
 	catalog *resources.Catalog
-	used    bool // to build
+	used    bool // something was built
 
 	known         func() *knownKinds
 	definitionsV3 func() (map[string]common.OpenAPIDefinition, error)
@@ -29,8 +29,8 @@ func newSource(h *Handler, c *resources.Catalog) *source {
 	return s
 }
 
-// release gives the memory of a build back. Without it the garbage of one kubectl explain, tens of megabytes for the
-// one that is kept, would count against the process until the next collection, minutes away in an idle server.
+// release returns the memory of a build to the system. Otherwise the garbage of one kubectl explain, tens of megabytes, would count against the
+// process until the next collection, minutes later in an idle server.
 func (s *source) release() {
 	if s.used {
 		s.known, s.definitionsV3 = nil, nil
@@ -38,7 +38,7 @@ func (s *source) release() {
 	}
 }
 
-// name returns the name of a definition and its vendor extension: the kinds that keep lets pass. A nil keep lets all.
+// name returns the name of a definition and its vendor extension, the kinds accepted by keep. A nil keep accepts all.
 func (s *source) name(model string, keep func(schema.GroupVersionKind) bool) (string, spec.Extensions) {
 	kinds := s.known().byModel[model]
 	if len(kinds) == 0 {
@@ -53,16 +53,16 @@ func (s *source) name(model string, keep func(schema.GroupVersionKind) bool) (st
 	return model, spec.Extensions{extensionKind: list}
 }
 
-// info is the head of every document. It names the minor release alone, as the API does not change within one.
+// info is the head of every document. It has only the minor release, because the API does not change within one.
 func info() *spec.Info {
 	v := upstream.Version()
 	return &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes", Version: v.Major + "." + v.Minor}}
 }
 
-// unauthorized is the response that every operation may have.
+// unauthorized is the description of a response that every operation may have.
 const unauthorized = "Unauthorized"
 
-// tokenScheme is how requests authenticate, as far as these documents tell.
+// tokenScheme describes authentication, as far as these documents do.
 func tokenScheme() *spec.SecurityScheme {
 	return &spec.SecurityScheme{SecuritySchemeProps: spec.SecuritySchemeProps{
 		Type: "apiKey", Description: "Bearer Token authentication", Name: "authorization", In: "header",

@@ -11,13 +11,13 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// state are the documents of one catalog, and live with it. Those of a group and its versions live with the group, which
-// catalogs share: a new group costs its own documents and not everybody's.
+// state has the documents of one catalog, and lives as long. The documents of a group and its versions live with the group, which catalogs share: a
+// new group costs its own documents and not those of all.
 type state struct {
 	catalog *resources.Catalog
-	// v2 is the document of version 2, for which all types are looked at: most catalogs go without anybody asking for it.
+	// v2 returns the document of version 2, which needs all types. It is lazy because most catalogs are replaced before a client requests it.
 	v2 func() *document
-	// v3 are the documents by the path of what they describe, without the slash before it.
+	// v3 has the documents by the path that they describe, without the leading slash.
 	v3    map[string]*document
 	index atomic.Pointer[indexDocument]
 }
@@ -27,18 +27,18 @@ type indexDocument struct {
 	data []byte
 }
 
-// stateKey and documentKey are under what a handler's documents are kept with a catalog or a group.
+// stateKey and documentKey are the keys of a handler's documents in a catalog's or a group's cache.
 type (
 	stateKey    struct{ h *Handler }
 	documentKey struct {
 		h       *Handler
-		version string // empty: that of the group
+		version string // empty for the group's own document
 	}
 )
 
 // stateOf returns the documents of a catalog.
 func (h *Handler) stateOf(c *resources.Catalog) *state {
-	s, _ := c.Memo(stateKey{h}, func() (any, error) { return h.newState(c), nil }) // it has no error
+	s, _ := c.Memo(stateKey{h}, func() (any, error) { return h.newState(c), nil }) // the function returns no error
 	return s.(*state)
 }
 
@@ -62,7 +62,7 @@ func (h *Handler) newState(c *resources.Catalog) *state {
 	return s
 }
 
-// documentV2 returns the document of version 2. That of the types that have a Go type is shared by catalogs, as these types are.
+// documentV2 returns the document of version 2. Catalogs share the part without custom resources, as they share these types.
 func (h *Handler) documentV2(c *resources.Catalog) *document {
 	var typed []*resources.Group
 	var versions []*resources.Version
@@ -78,7 +78,7 @@ func (h *Handler) documentV2(c *resources.Catalog) *document {
 	}
 	base := h.base.Load()
 	if base == nil || !slices.Equal(base.groups, typed) {
-		base = &baseV2{typed, &document{format: formatV2, describe: func() ([]*routes, error) { return allRoutes(typed, false) }}} // it outlives the catalog
+		base = &baseV2{typed, &document{format: formatV2, describe: func() ([]*routes, error) { return allRoutes(typed, false) }}} // outlives the catalog
 		h.base.Store(base)
 	}
 	if len(versions) == 0 {
@@ -88,7 +88,7 @@ func (h *Handler) documentV2(c *resources.Catalog) *document {
 		wide: &wide{base: base.doc, versions: versions}}
 }
 
-// baseV2 is the document of version 2 of groups, without their versions that have nothing but types without a Go type.
+// baseV2 is the document of version 2 of groups, without versions that have only custom resources.
 type baseV2 struct {
 	groups []*resources.Group
 	doc    *document
@@ -100,7 +100,7 @@ func (h *Handler) documentOf(g *resources.Group, version string, sum func(*sourc
 		d := newDocumentV3(sum, describe)
 		d.of = g
 		return d, nil
-	}) // it has no error
+	}) // the function returns no error
 	return doc.(*document)
 }
 
@@ -111,7 +111,7 @@ func newDocumentV3(sum func(*source) (string, error), describe func() (*routes, 
 	}}
 }
 
-// fixedDocuments are those that do not depend on the catalog, by their roots.
+// fixedDocuments returns the documents that do not depend on the catalog, by their roots.
 func (h *Handler) fixedDocuments() map[string]*document {
 	h.fixedOnce.Do(func() {
 		h.fixed = map[string]*document{}
@@ -122,8 +122,7 @@ func (h *Handler) fixedDocuments() map[string]*document {
 	return h.fixed
 }
 
-// getIndex makes the index when it is first asked for. The hashes in it are made of what the documents are made of: none is
-// built.
+// getIndex makes the index on the first request. Its hashes are computed from the inputs of the documents: no document is built.
 func (s *state) getIndex(src *source) (*indexDocument, error) {
 	if made := s.index.Load(); made != nil {
 		return made, nil
@@ -136,7 +135,7 @@ func (s *state) getIndex(src *source) (*indexDocument, error) {
 	return s.index.Load(), nil
 }
 
-// writeIndex makes the index of documents from the line about each.
+// writeIndex makes an index from the entries of its documents.
 func writeIndex(names []string, entry func(name string) ([]byte, error)) ([]byte, error) {
 	data := []byte(`{"paths":{`)
 	for i, name := range names {
@@ -152,7 +151,7 @@ func writeIndex(names []string, entry func(name string) ([]byte, error)) ([]byte
 	return append(data, "}}"...), nil
 }
 
-// entry is the line of the index about a document, in JSON. It is kept with the document.
+// entry is the JSON entry of the index for a document. It is cached with the document.
 func (d *document) entry(src *source, name string) ([]byte, error) {
 	if made := d.listed.Load(); made != nil {
 		return *made, nil
@@ -168,7 +167,7 @@ func (d *document) entry(src *source, name string) ([]byte, error) {
 	return line, err
 }
 
-// indexLine says where a document is found.
+// indexLine is the entry for a document at an address.
 func indexLine(name, address string) ([]byte, error) {
 	line, err := json.Marshal(map[string]indexEntry{name: {ServerRelativeURL: address}})
 	if err != nil {

@@ -7,40 +7,39 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// A definition has its schemas as text, and a document of OpenAPI has them as text: most of it is the same, in nearly the same order.
-// storedSchema makes the one of the other in one pass. Upstream makes five forms of a schema on the way: that of the API, the internal and
-// the structural one, that of kube-openapi, and its text.
+// A CustomResourceDefinition stores its schemas as JSON, and an OpenAPI document has them as JSON, most of it equal and in nearly the same order.
+// storedSchema converts the one to the other in one pass. Upstream goes through five forms of a schema: that of the API, the internal and the
+// structural one, that of kube-openapi, and its text.
 //
-// What it reads was stored by this server, which has validated it and writes members in the order of the fields of the Go type.
-// Whatever is not as expected is left to upstream.
+// Its input was stored by this server, which has validated it and writes members in the order of the Go type's fields. Any unexpected input is left
+// to upstream.
 
-// storedSchema writes what a document says of the schema of a version, as it is stored.
+// storedSchema converts the stored schema of a version to that of a document.
 type storedSchema struct {
 	jsonscan.Scanner
 	out []byte
-	// v2: the document is of version 2; see storedv2.go.
+	// v2 is set for a document of version 2; see storedv2.go.
 	v2 bool
-	// object is of the object itself, and embedded of those within it.
+	// object describes the object itself, and embedded the resources embedded in it.
 	object, embedded *described
-	// count is how many schemas were begun, and kinds has those of them that describe an object within an object.
+	// count is the number of schemas so far, and kinds has the numbers of those that describe an embedded resource.
 	count int
 	kinds map[int]bool
-	// nullable is whether the schema that was read last lets null pass.
+	// nullable tells whether the last schema allows null.
 	nullable bool
 }
 
-// described is what a document says of every object.
+// described is the common description of objects.
 type described struct {
-	// properties are what is said of apiVersion, kind and metadata, in this order.
+	// properties are the schemas of apiVersion, kind and metadata, in this order.
 	properties [3][]byte
-	// kind and selectable are the extensions that say which kind it is, and what may be selected by; nil: nothing is said.
+	// kind and selectable are the extensions for the kind and the selectable fields; nil: the schema has none.
 	kind, selectable []byte
 }
 
 var ownNames = [3]string{"apiVersion", "kind", "metadata"}
 
-// schemaMembers are the members of a schema in the order in which they are stored. They are written in the same order, but for nullable
-// and the extensions.
+// schemaMembers are the members of a schema in the stored order. They are written in the same order, except for nullable and the extensions.
 var schemaMembers = func() map[string]int {
 	places := map[string]int{}
 	for i, name := range []string{"description", "type", "format", "title", "default", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum",
@@ -62,7 +61,7 @@ const (
 	rulesExtension       = "x-kubernetes-validations"
 )
 
-// Members that may have to be written before others that were read earlier, after those that are named.
+// Some members may have to be inserted before members that were read earlier, after those in lateAfter.
 const (
 	lateNullable = iota
 	lateRequired
@@ -73,29 +72,29 @@ const (
 
 var lateAfter = [lateMembers]int{schemaMembers["type"], schemaMembers["minProperties"], schemaMembers["oneOf"], schemaMembers["not"]}
 
-// intOrString is what an int-or-string says of itself, unless it says so already.
+// intOrString is the member that an int-or-string gets, unless it has one already.
 const intOrString = `"anyOf":[{"type":"integer"},{"type":"string"}]`
 
-// schemaNode is one schema on its way.
+// schemaNode is a schema being converted.
 type schemaNode struct {
-	// junctor: it is a branch of allOf or the like, which says nothing of the structure.
+	// junctor is set for a branch of allOf or the like, which does not describe the structure.
 	junctor bool
-	// is is the object that it describes; nil: it describes none that has a kind.
+	// is describes the object of the schema; nil: that has no kind.
 	is *described
-	// last is the place of the last member that was read, and late where those go that are written later.
+	// last is the index of the last member that was read, and late are the positions for members inserted later.
 	last int
 	late [lateMembers]int
 
-	required, anyOf, allOf, properties bool // are there
+	required, anyOf, allOf, properties bool // were read
 	nullable, open, embedded, either   bool
-	plainAnyOf                         bool // an int-or-string needs no other
+	plainAnyOf                         bool // equals intOrString
 	mapKeys, listType, mapType, rules  []byte
-	requires                           [][]byte // the names of what is required, with quotes
+	requires                           [][]byte // required names, with quotes
 
-	reduced // in version 2
+	reduced // for version 2
 }
 
-// write writes a schema. It is not ok where that is upstream's to do.
+// write converts a schema. ok is false if upstream must do so.
 func (w *storedSchema) write(text []byte) (ok bool) {
 	w.Scanner = jsonscan.New(text)
 	root := &schemaNode{is: w.object}
@@ -108,7 +107,7 @@ func (w *storedSchema) write(text []byte) (ok bool) {
 	return true
 }
 
-// within writes a schema within another, and once more where it turns out at its end that it describes an object within an object.
+// within converts a nested schema, and once more if its end shows that it describes an embedded resource.
 func (w *storedSchema) within(junctor bool) bool {
 	before, began, number := w.Scanner, len(w.out), w.count
 	n := &schemaNode{junctor: junctor}
@@ -124,7 +123,7 @@ func (w *storedSchema) within(junctor bool) bool {
 	if w.kinds == nil {
 		w.kinds = map[int]bool{}
 	}
-	w.kinds[number] = true // so that those within it are read once
+	w.kinds[number] = true // so that nested ones are converted only once
 	w.Scanner, w.out, w.count = before, w.out[:began], number
 	return w.node(&schemaNode{is: w.embedded})
 }
@@ -138,7 +137,7 @@ func (w *storedSchema) node(n *schemaNode) bool {
 	if w.Peek() != '{' || !w.Members(func(key string) bool {
 		place := schemaMembers[key]
 		if place <= n.last {
-			return false // unknown, twice, or in another order
+			return false // unknown, duplicate, or out of order
 		}
 		n.last = place
 		n.reach(place, len(w.out))
@@ -164,7 +163,8 @@ func (w *storedSchema) node(n *schemaNode) bool {
 	return true
 }
 
-// covered: what upstream adds to an int-or-string depends on what it says, and objects have metadata where their structure is described.
+// covered tells whether the schema is supported: what upstream adds to an int-or-string depends on its other members, and metadata must be in the
+// structure.
 func (n *schemaNode) covered(w *storedSchema) bool {
 	if n.embedded && (n.junctor || n.is == w.object) {
 		return false
@@ -175,7 +175,7 @@ func (n *schemaNode) covered(w *storedSchema) bool {
 	return !n.either || !n.allOf && (!n.anyOf || n.plainAnyOf)
 }
 
-// reach notes where members go that may turn out to be needed before the one that comes.
+// reach records positions for members that may have to be inserted before the next one.
 func (n *schemaNode) reach(place, at int) {
 	for i, after := range lateAfter {
 		if n.late[i] < 0 && place > after {
@@ -184,7 +184,7 @@ func (n *schemaNode) reach(place, at int) {
 	}
 }
 
-// insertLate writes what came, or is known, late. What comes last goes first, so that places stay what they are.
+// insertLate inserts the late members. It begins with the last, so that the positions of the others remain valid.
 func (w *storedSchema) insertLate(n *schemaNode) {
 	if n.is != nil && !n.properties {
 		w.insert(n.late[lateProperties], n.is.ownProperties())
@@ -200,12 +200,12 @@ func (w *storedSchema) insertLate(n *schemaNode) {
 	}
 }
 
-// insert writes a member of a schema at a place.
+// insert inserts a member at a position.
 func (w *storedSchema) insert(at int, member []byte) {
 	w.out = slices.Insert(w.out, at, append(member, ',')...)
 }
 
-// ownProperties are the properties of an object that says nothing of any.
+// ownProperties are the properties for an object without any.
 func (d *described) ownProperties() []byte {
 	text := []byte(`"properties":{`)
 	for i, name := range ownNames {
@@ -219,7 +219,7 @@ func appendMember(out []byte, name string, text []byte) []byte {
 	return append(append(append(append(out, '"'), name...), '"', ':'), text...)
 }
 
-// extensions writes them in the order of their names.
+// extensions writes the extensions in the order of their names.
 func (w *storedSchema) extensions(n *schemaNode) {
 	yes := func(is bool) []byte {
 		if is {
@@ -243,7 +243,7 @@ func (w *storedSchema) extensions(n *schemaNode) {
 	}
 }
 
-// member reads a member of a schema and writes it with a comma behind it, unless it comes later.
+// member converts a member and writes it with a trailing comma, unless it is written later.
 func (w *storedSchema) member(n *schemaNode, key string) bool {
 	if place := schemaMembers[key]; place >= schemaMembers["nullable"] {
 		return w.extension(n, key)
@@ -261,7 +261,7 @@ func (w *storedSchema) member(n *schemaNode, key string) bool {
 		n.anyOf, n.plainAnyOf = true, string(w.out[began:]) == intOrString
 	}
 	if key == "additionalProperties" && n.junctor {
-		w.out = w.out[:began] // where it says nothing
+		w.out = w.out[:began] // without effect there
 		return true
 	}
 	w.out = append(w.out, ',')
@@ -301,10 +301,10 @@ func (w *storedSchema) read(n *schemaNode, key string) bool {
 	case "externalDocs":
 		return w.texts(map[string]int{"description": 1, "url": 2})
 	}
-	return w.copyNumber() // all others
+	return w.copyNumber() // all others are numbers
 }
 
-// extension reads what is written at the end.
+// extension reads a member that is written at the end.
 func (w *storedSchema) extension(n *schemaNode, key string) bool {
 	is := func(it *bool) bool {
 		*it = true
@@ -329,7 +329,7 @@ func (w *storedSchema) extension(n *schemaNode, key string) bool {
 	return w.apart(&n.rules, func() bool { return w.list(w.rule) })
 }
 
-// apart has something written to a text of its own.
+// apart makes write append to a separate text.
 func (w *storedSchema) apart(into *[]byte, write func() bool) bool {
 	began := len(w.out)
 	ok := write()
@@ -337,7 +337,7 @@ func (w *storedSchema) apart(into *[]byte, write func() bool) bool {
 	return ok
 }
 
-// readProperties writes properties, and in place of those that every object has what the document says of them.
+// readProperties writes properties, with apiVersion, kind and metadata replaced by the document's.
 func (w *storedSchema) readProperties(n *schemaNode) bool {
 	w.out = append(w.out, '{')
 	own, last := 0, ""
@@ -352,7 +352,7 @@ func (w *storedSchema) readProperties(n *schemaNode) bool {
 	}
 	if !w.Members(func(name string) bool {
 		if name <= last || !isPlain(name) {
-			return false // in another order, or it would have to be written in another way
+			return false // out of order, or needing escapes
 		}
 		last = name
 		upTo(name)

@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// A document of version 2 says less of a schema than one of version 3: upstream leaves out what version 2 has not, and what kubectl cannot
-// cope with (ToStructuralOpenAPIV2 of apiextensions-apiserver, and kube-openapi's PruneDefaultsSchema). What it decides by, nullable and
-// the extensions, comes last in the text, so that members are written and taken back.
+// A document of version 2 describes less of a schema than one of version 3: upstream omits what version 2 does not have, and what kubectl does not
+// support (ToStructuralOpenAPIV2 of apiextensions-apiserver, and kube-openapi's PruneDefaultsSchema). This depends on nullable and the extensions,
+// which come last in the text, so members are written first and removed later.
 
-// reduced is what version 2 needs to know of a schema.
+// reduced is the state of a schema for version 2.
 type reduced struct {
 	typ string // with quotes
-	// typed, items and members are where these members were written.
+	// typed, items and members are the positions of these members in the output.
 	typed, items, members span
 	// nullables are the names of properties that may be null.
 	nullables []string
-	// nullableRest: other properties may be null.
+	// nullableRest is set if other properties may be null.
 	nullableRest bool
 }
 
-// span is a part of what is written.
+// span is a part of the output.
 type span struct{ from, to int }
 
-// keep completes a member that was written, or takes it back where version 2 has none.
+// keep completes a member that was written, or removes it if version 2 omits it.
 func (w *storedSchema) keep(n *schemaNode, key string, began int) {
 	switch key {
 	case "allOf", "oneOf", "anyOf", "not", "default", "required":
@@ -42,18 +42,19 @@ func (w *storedSchema) keep(n *schemaNode, key string, began int) {
 	}
 }
 
-// covers: upstream's answer is not always the same for a list that says nothing of its items but has properties some of which may be null.
+// covers tells whether version 2 of the schema is supported: upstream's result varies for an array with properties, some nullable, but without
+// items.
 func (n *schemaNode) covers() bool { return n.typ != `"array"` || n.items.to > 0 || !n.properties }
 
-// closed: nothing is said of items and properties.
+// closed tells whether items and properties are omitted.
 func (n *schemaNode) closed() bool { return n.nullable || n.open }
 
-// untyped: the type is not told.
+// untyped tells whether the type is omitted.
 func (n *schemaNode) untyped() bool {
 	return n.nullable || n.typ == `"array"` && (n.closed() || n.items.to == 0) || n.open && n.typ == `"object"`
 }
 
-// reduce takes back what version 2 does not say, and writes what is known late. What comes last goes first, so that places stay what they are.
+// reduce removes what version 2 omits, and inserts late members. It begins with the last, so that the positions of the others remain valid.
 func (w *storedSchema) reduce(n *schemaNode) {
 	cut := func(s span) { w.out = slices.Delete(w.out, s.from, s.to) }
 	if n.closed() {
@@ -73,7 +74,7 @@ func (w *storedSchema) reduce(n *schemaNode) {
 	}
 }
 
-// required is the member of that name; nil: there is none. What may be null is not required.
+// required returns the member of that name; nil: there is none. Nullable properties are not required.
 func (w *storedSchema) required(n *schemaNode) (text []byte) {
 	var names [][]byte
 	if !n.nullableRest {
@@ -91,7 +92,7 @@ func (w *storedSchema) required(n *schemaNode) (text []byte) {
 	return text
 }
 
-// nameOnly writes what is said of an object of which any fields are allowed: kubectl would take those that are named for all.
+// nameOnly writes an object that allows any fields without its properties: kubectl would take these for all of them.
 func (w *storedSchema) nameOnly(n *schemaNode) {
 	w.out = append(w.out[:0], `{"type":"object",`...)
 	w.extensions(&schemaNode{is: n.is})

@@ -8,9 +8,9 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// What follows reads values of a stored schema that are written as they stand: upstream would read them and write the same.
+// These functions copy values of a stored schema: upstream would decode and encode them to the same text.
 
-// copyText copies a text, which is not empty.
+// copyText copies a string, which must not be empty.
 func (w *storedSchema) copyText() bool {
 	if w.Peek() != '"' {
 		return false
@@ -20,7 +20,7 @@ func (w *storedSchema) copyText() bool {
 	return ok && len(raw) > 2 && isCopied(raw)
 }
 
-// copyRaw copies a text as the document has it: one of version 2 has characters as they are that are escaped elsewhere for the sake of HTML.
+// copyRaw copies a string in the document's style: version 2 does not escape characters for the sake of HTML.
 func (w *storedSchema) copyRaw(raw []byte) {
 	if !w.v2 {
 		w.out = append(w.out, raw...)
@@ -39,13 +39,13 @@ func (w *storedSchema) copyRaw(raw []byte) {
 		}
 		var n int
 		if w.out, n = jsonscan.AppendEscape(w.out, raw); n == 0 {
-			n = len(raw) // isCopied will tell
+			n = len(raw) // isCopied will report it
 		}
 		raw = raw[n:]
 	}
 }
 
-// isCopied tells whether a text has no escapes but those that upstream writes, too, of which it has several forms for other characters.
+// isCopied tells whether a string has only escapes that upstream writes; for other characters upstream's escapes vary.
 func isCopied(raw []byte) bool {
 	for {
 		i := bytes.IndexByte(raw, '\\')
@@ -67,7 +67,7 @@ func isCopied(raw []byte) bool {
 	}
 }
 
-// isPlain tells whether a name is written as it is, and sorted alike by whoever sorts names.
+// isPlain tells whether a name needs no escapes, and sorts the same in any order of strings.
 func isPlain(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; c < ' ' || c > '~' || strings.IndexByte(`"\<>&`, c) >= 0 {
@@ -85,14 +85,14 @@ func (w *storedSchema) copyWord(word string) bool {
 	return true
 }
 
-// copyNumber copies a number of few digits, which is written in one way only.
+// copyNumber copies a number with few digits, which has only one encoding.
 func (w *storedSchema) copyNumber() bool {
 	text, _, ok := w.Number()
 	w.out = append(w.out, text...)
 	return ok && isShort(text)
 }
 
-// isShort tells whether a number is written without an exponent and with no more digits than a float64 tells apart.
+// isShort tells whether a number has no exponent, and no more digits than a float64 can represent.
 func isShort(number string) bool {
 	whole, fraction, fractional := strings.Cut(strings.TrimPrefix(number, "-"), ".")
 	if len(whole)+len(fraction) > 15 || strings.ContainsAny(number, "eE") || number == "-0" {
@@ -101,7 +101,7 @@ func isShort(number string) bool {
 	return !fractional || !strings.HasSuffix(fraction, "0") && !(whole == "0" && strings.HasPrefix(fraction, "00000"))
 }
 
-// copyValue copies any value: a default, or an example, which is left out where it is empty.
+// copyValue copies any value: a default, or an example, which is omitted if it is empty.
 func (w *storedSchema) copyValue(example bool) bool {
 	switch w.Peek() {
 	case '"':
@@ -134,7 +134,7 @@ func (w *storedSchema) copyValue(example bool) bool {
 	return w.copyNumber()
 }
 
-// close puts brackets around what was written since it began, with a comma before each.
+// close puts brackets around what was written since began, where a comma precedes each element.
 func (w *storedSchema) close(open, end byte, began int) bool {
 	if len(w.out) == began {
 		w.out = append(w.out, open, end)
@@ -145,7 +145,7 @@ func (w *storedSchema) close(open, end byte, began int) bool {
 	return true
 }
 
-// list writes a list that is not empty.
+// list writes a list, which must not be empty.
 func (w *storedSchema) list(element func() bool) bool {
 	began := len(w.out)
 	return w.Peek() == '[' && w.Elements(func() bool {
@@ -154,7 +154,7 @@ func (w *storedSchema) list(element func() bool) bool {
 	}) && len(w.out) > began && w.close('[', ']', began)
 }
 
-// texts writes an object of texts, which are in the order of their places.
+// texts writes an object of strings, whose order is given by places.
 func (w *storedSchema) texts(places map[string]int) bool {
 	began, last := len(w.out), 0
 	return w.Peek() == '{' && w.Members(func(name string) bool {
@@ -172,10 +172,10 @@ func (w *storedSchema) texts(places map[string]int) bool {
 
 var ruleMembers = map[string]int{"rule": 1, "message": 2, "messageExpression": 3, "reason": 4, "fieldPath": 5, "optionalOldSelf": 6}
 
-// rule writes a rule in CEL.
+// rule writes a CEL rule.
 func (w *storedSchema) rule() bool { return w.texts(ruleMembers) }
 
-// readRequired writes the names of what is required: of an object within an object, its kind is.
+// readRequired writes the required names; an embedded resource requires apiVersion and kind as well.
 func (w *storedSchema) readRequired(n *schemaNode) bool {
 	n.required = true
 	ok := w.Peek() == '[' && w.Elements(func() bool {
@@ -190,7 +190,7 @@ func (w *storedSchema) readRequired(n *schemaNode) bool {
 	return true
 }
 
-// writeNames writes the list of what is required of an object.
+// writeNames writes the list of an object's required names.
 func (w *storedSchema) writeNames(n *schemaNode, names [][]byte) {
 	between := byte('[')
 	add := func(raw []byte) {

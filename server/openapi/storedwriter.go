@@ -15,18 +15,18 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// storedWriter writes schemas that are stored as documents have them.
+// storedWriter converts stored schemas to those of documents.
 type storedWriter struct {
-	// definitions has the untypedModels, and prefix is where a document has its definitions.
+	// definitions has the untypedModels, and prefix is that of the document's definitions.
 	definitions map[string]common.OpenAPIDefinition
 	prefix      string
-	// object and within are what describeObject and describeWithin say of every type, once that is known.
+	// object and within are the results of describeObject and describeWithin, once they are known.
 	object, within *described
-	// room is for stored texts.
+	// room is a buffer for stored texts.
 	room []byte
 }
 
-// write writes the schema of a type, behind what out has.
+// write appends the schema of a type to out.
 func (t *storedWriter) write(s *resources.Served, out []byte) (text []byte, ok bool) {
 	stored, err := s.OpenAPI.Stored(&t.room)
 	if err != nil || len(stored) == 0 {
@@ -50,7 +50,7 @@ func (t *storedWriter) write(s *resources.Served, out []byte) (text []byte, ok b
 	return w.out, ok
 }
 
-// schema is that of a type in a document of version 3.
+// schema returns the schema of a type in a document of version 3.
 func (t *storedWriter) schema(s *resources.Served) ([]byte, error) {
 	if s.OpenAPI != nil && s.OpenAPI.Stored != nil {
 		if text, ok := t.write(s, nil); ok {
@@ -65,7 +65,7 @@ func (t *storedWriter) schema(s *resources.Served) ([]byte, error) {
 	return json.Marshal(util.WrapRefs(schema))
 }
 
-// describeObject is what objectSchema says of every object, but for which kind it is.
+// describeObject returns what objectSchema adds to every object, except the kind.
 func describeObject(definitions map[string]common.OpenAPIDefinition, prefix string) (*described, error) {
 	typeMeta := definitions[statusName].Schema.Properties
 	schema := new(spec.Schema).SetProperty("apiVersion", typeMeta["apiVersion"]).SetProperty("kind", typeMeta["kind"]).
@@ -73,7 +73,7 @@ func describeObject(definitions map[string]common.OpenAPIDefinition, prefix stri
 	return describe(schema, prefix)
 }
 
-// describeWithin is what describeEmbedded says of every object within one.
+// describeWithin returns what describeEmbedded adds to every embedded resource.
 func describeWithin(definitions map[string]common.OpenAPIDefinition, prefix string) (*described, error) {
 	schema := new(spec.Schema)
 	schema.AddExtension(embeddedExtension, true)
@@ -81,7 +81,7 @@ func describeWithin(definitions map[string]common.OpenAPIDefinition, prefix stri
 	return describe(schema, prefix)
 }
 
-// describe takes out of a schema what storedSchema needs of it.
+// describe extracts from a schema what storedSchema needs.
 func describe(schema *spec.Schema, prefix string) (d *described, err error) {
 	if prefix == definitionsV2 {
 		schema = handler.PruneDefaultsSchema(schema)
@@ -97,7 +97,7 @@ func describe(schema *spec.Schema, prefix string) (d *described, err error) {
 	return d, nil
 }
 
-// identify takes the extensions of a schema.
+// identify extracts the extensions of a schema.
 func (d *described) identify(schema *spec.Schema, prefix string) (err error) {
 	for name, into := range map[string]*[]byte{extensionKind: &d.kind, extensionSelectable: &d.selectable} {
 		if value, there := schema.Extensions[name]; there {
@@ -109,7 +109,7 @@ func (d *described) identify(schema *spec.Schema, prefix string) (err error) {
 	return nil
 }
 
-// marshalerOf writes JSON as documents of a version have it.
+// marshalerOf returns the JSON encoder for documents of a version.
 func marshalerOf(prefix string) func(any) ([]byte, error) {
 	if prefix == definitionsV2 {
 		return marshalV2
@@ -117,7 +117,7 @@ func marshalerOf(prefix string) func(any) ([]byte, error) {
 	return json.Marshal
 }
 
-// marshalV2 is json.Marshal without escapes for the sake of HTML, which documents of version 2 have not.
+// marshalV2 is json.Marshal without escapes for HTML, which documents of version 2 do not have.
 func marshalV2(v any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

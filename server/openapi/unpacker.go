@@ -7,18 +7,18 @@ import (
 	"io"
 )
 
-// unpacker reads what pack made, from any place: a document of a hundred megabytes is sent without being there as a whole.
+// unpacker decompresses the output of pack from any position: a document of a hundred megabytes can be sent without being in memory as a whole.
 type unpacker struct {
 	packed *blocksReader
 	size   int64
 	z      *gzip.Reader
-	// at is where z is, and next where is to be read.
+	// at is the position of z, and next that of the next read.
 	at, next int64
 }
 
 func newUnpacker(packed blocks) (*unpacker, error) {
 	r := packed.reader()
-	var size [4]byte // RFC 1952, ISIZE: no document has 4 GiB
+	var size [4]byte // RFC 1952, ISIZE: documents are smaller than 4 GiB
 	if _, err := r.Seek(-int64(len(size)), io.SeekEnd); err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func newUnpacker(packed blocks) (*unpacker, error) {
 	return u, u.begin()
 }
 
-// begin goes back to the beginning.
+// begin returns to the beginning.
 func (u *unpacker) begin() error {
 	u.packed.at = 0
 	return u.z.Reset(bufio.NewReader(u.packed))

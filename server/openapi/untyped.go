@@ -16,16 +16,16 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// What objects without a Go type are described by is what the server of custom resources publishes, which is less than of
-// built-in types: there are no deprecated watches and no protobuf.
+// Custom resources are described as kube-apiserver's server of custom resources does, with less than built-in types: without deprecated watches and
+// without protobuf.
 
-// model stands for an object without a Go type in an operation: it is the name of its definition.
+// model represents an object without a Go type in an operation: it is the name of its definition.
 type model string
 
-// OpenAPICanonicalTypeName is how the builders of kube-openapi ask for the name.
+// OpenAPICanonicalTypeName is the method by which the builders of kube-openapi get the name.
 func (m model) OpenAPICanonicalTypeName() string { return string(m) }
 
-// modelOf is the definition of a kind in the version of a type: its group turned around, the version, and the kind.
+// modelOf is the name of a kind's definition, in the version of a type: the group in reverse, the version, and the kind.
 func modelOf(s *resources.Served, kind string) model {
 	group := strings.Split(s.GroupVersionKind.Group, ".")
 	slices.Reverse(group)
@@ -37,7 +37,7 @@ var (
 	untypedPatchTypes = []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)}
 )
 
-// untypedEndpoint is a path of a type without Go types.
+// untypedEndpoint is a path of a custom resource.
 type untypedEndpoint struct {
 	s                 *resources.Served
 	path, subresource string
@@ -46,10 +46,10 @@ type untypedEndpoint struct {
 	namesOnly         bool
 }
 
-// untypedRoutes are the operations of a type without Go types.
+// untypedRoutes returns the operations of a custom resource.
 func untypedRoutes(s *resources.Served) []common.Route { return routesOf(s, false) }
 
-// routesOf are the operations of a type without Go types, without their parameters where their names are enough.
+// routesOf returns the operations of a custom resource; with namesOnly, without parameters.
 func routesOf(s *resources.Served, namesOnly bool) []common.Route {
 	object, list := modelOf(s, s.Type.Kind), modelOf(s, s.KindOfLists())
 	all := &untypedEndpoint{s: s, path: versionPath(s.GroupVersion()) + "/" + s.Resource, namesOnly: namesOnly}
@@ -115,7 +115,7 @@ func (e *untypedEndpoint) add(verb, suffix, method, action string, options, resu
 	e.routes = append(e.routes, r)
 }
 
-// serves tells whether the type takes the verb of an action. Those that definitions define take all.
+// serves tells whether the type supports the verb of an action. Those of CustomResourceDefinitions support all.
 func (e *untypedEndpoint) serves(action string) bool {
 	switch action {
 	case "post":
@@ -152,10 +152,10 @@ const (
 	statusName = metaModels + "Status"
 )
 
-// untypedModels are the definitions that those of types without a Go type need, and their operations.
+// untypedModels are the definitions that custom resources, their definitions and operations, refer to.
 var untypedModels = []string{objectMeta, listMeta, statusName, metaModels + "DeleteOptions", metaModels + "Patch", "io.k8s.api.autoscaling.v1.Scale"}
 
-// addUntyped adds the definitions of a type without a Go type, and of its lists.
+// addUntyped adds the definitions of a custom resource and its list.
 func addUntyped(definitions map[string]common.OpenAPIDefinition, s *resources.Served, prefix string) error {
 	object, list := string(modelOf(s, s.Type.Kind)), string(modelOf(s, s.KindOfLists()))
 	schema, err := objectSchema(definitions, s, prefix)
@@ -167,15 +167,15 @@ func addUntyped(definitions map[string]common.OpenAPIDefinition, s *resources.Se
 	return nil
 }
 
-// objectSchema describes the objects of a type without a Go type. definitions has the untypedModels.
+// objectSchema returns the schema of a custom resource. definitions has the untypedModels.
 func objectSchema(definitions map[string]common.OpenAPIDefinition, s *resources.Served, prefix string) (*spec.Schema, error) {
-	typeMeta := definitions[statusName].Schema.Properties // it has the two fields that every kind has
+	typeMeta := definitions[statusName].Schema.Properties // it has the two fields of every kind
 	schema, err := schemaOf(s, prefix)
 	if err != nil {
 		return nil, fmt.Errorf("schema of %s: %w", s.GVR(), err)
 	}
 	if schema == nil {
-		// To name any property would forbid the others, as kubectl reads it.
+		// A named property would forbid all others, as kubectl reads it.
 		schema = new(spec.Schema).Typed("object", "")
 	} else {
 		describeEmbedded(schema, typeMeta, prefix)
@@ -185,7 +185,7 @@ func objectSchema(definitions map[string]common.OpenAPIDefinition, s *resources.
 	return identified(schema, s, s.Type.Kind), nil
 }
 
-// listSchema describes its lists.
+// listSchema returns the schema of a custom resource's list.
 func listSchema(definitions map[string]common.OpenAPIDefinition, s *resources.Served, prefix string) *spec.Schema {
 	typeMeta := definitions[statusName].Schema.Properties
 	object := string(modelOf(s, s.Type.Kind))
@@ -198,7 +198,7 @@ func listSchema(definitions map[string]common.OpenAPIDefinition, s *resources.Se
 	return identified(lists, s, s.KindOfLists())
 }
 
-// identified says of a schema which kind it is.
+// identified adds the extensions for the kind and the selectable fields.
 func identified(schema *spec.Schema, s *resources.Served, kind string) *spec.Schema {
 	schema.AddExtension(extensionKind, []any{map[string]any{"group": s.GroupVersionKind.Group, "version": s.GroupVersionKind.Version, "kind": kind}})
 	if fields := selectable(s); fields != nil {

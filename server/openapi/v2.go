@@ -15,7 +15,7 @@ import (
 
 var formatV2 = &format{nameV2, buildV2, protobufV2}
 
-// buildV2 makes the JSON of the one document of OpenAPI 2.
+// buildV2 builds the JSON of the document of OpenAPI 2.
 func buildV2(s *source, all []*routes) ([]byte, error) {
 	definitions, err := s.definitions(definitionsV2, nil)
 	if err != nil {
@@ -34,7 +34,7 @@ func buildV2(s *source, all []*routes) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Clients of this version take a default for a reason to send the field.
+	// Clients of this version would send fields with defaults.
 	swagger.Definitions = handler.PruneDefaults(swagger.Definitions)
 	return swagger.MarshalJSON()
 }
@@ -56,8 +56,7 @@ func (s *source) configV2(definitions map[string]common.OpenAPIDefinition) *comm
 	}
 }
 
-// allRoutes are the operations of everything that is served, in versions that have more than types without a Go type or have nothing
-// else, too.
+// allRoutes returns the operations of everything that is served. Versions with only custom resources are included if untyped is set.
 func allRoutes(groups []*resources.Group, untyped bool) ([]*routes, error) {
 	all := fixedRoutes()
 	for _, g := range groups {
@@ -78,7 +77,7 @@ func allRoutes(groups []*resources.Group, untyped bool) ([]*routes, error) {
 	return all, nil
 }
 
-// protobufV2 is the second encoding of the document, made of the first.
+// protobufV2 converts the document to protobuf.
 func protobufV2(json []byte) ([]byte, error) {
 	doc, err := openapiv2.ParseDocument(json)
 	if err != nil {

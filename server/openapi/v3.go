@@ -22,7 +22,7 @@ import (
 
 var formatV3 = &format{"v3", buildV3, protobufV3}
 
-// buildV3 makes the JSON of one document of OpenAPI 3.
+// buildV3 builds the JSON of a document of OpenAPI 3.
 func buildV3(s *source, all []*routes) ([]byte, error) {
 	r := all[0]
 	if r.onlyUntyped() && fastpath.OpenAPI.On() {
@@ -38,7 +38,7 @@ func buildV3(s *source, all []*routes) ([]byte, error) {
 	return s.builtV3(r, definitions)
 }
 
-// builtV3 has kube-openapi make a document.
+// builtV3 builds a document with kube-openapi.
 func (s *source) builtV3(r *routes, definitions map[string]common.OpenAPIDefinition) ([]byte, error) {
 	doc, err := builder3.BuildOpenAPISpecFromRoutes([]common.RouteContainer{r}, s.configV3(r.root, r.onlyUntyped(), definitions))
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *source) builtV3(r *routes, definitions map[string]common.OpenAPIDefinit
 	return json.Marshal(doc)
 }
 
-// definitionsOf are the definitions that a document may need.
+// definitionsOf returns the definitions that a document may need.
 func (s *source) definitionsOf(r *routes) (definitions map[string]common.OpenAPIDefinition, err error) {
 	if r.onlyUntyped() {
 		definitions, err = s.fewDefinitions()
@@ -65,13 +65,13 @@ func (s *source) definitionsOf(r *routes) (definitions map[string]common.OpenAPI
 	return definitions, nil
 }
 
-// onlyUntyped: all operations are those of types without a Go type.
+// onlyUntyped tells whether all operations are those of custom resources.
 func (r *routes) onlyUntyped() bool {
 	return len(r.untyped) > 0 && !slices.ContainsFunc(r.list, func(op common.Route) bool { return !op.(*route).untyped })
 }
 
-// configV3: untyped says that a document has nothing but types without a Go type. Its definitions name the kinds that
-// clients know them as, as kube-apiserver's of custom resources do.
+// configV3 configures the builder. untyped says that the document has only custom resources. Its definitions then list the kinds known to clients,
+// as kube-apiserver's do.
 func (s *source) configV3(root string, untyped bool, definitions map[string]common.OpenAPIDefinition) *common.OpenAPIV3Config {
 	token := tokenScheme()
 	config := &common.OpenAPIV3Config{
@@ -101,8 +101,8 @@ func (s *source) configV3(root string, untyped bool, definitions map[string]comm
 	return config
 }
 
-// tellsKind says whether a definition in the document of a root names a kind it is registered as. Two kinds are
-// registered in every group version: of these a document names its own and that of the core group.
+// tellsKind tells whether a definition in the document of a root lists a kind it is registered as. Two kinds are registered in every group version:
+// a document lists only its own and that of the core group.
 func tellsKind(root string, k schema.GroupVersionKind) bool {
 	if k.Kind != "DeleteOptions" && k.Kind != metav1.WatchEventKind {
 		return true
@@ -110,7 +110,7 @@ func tellsKind(root string, k schema.GroupVersionKind) bool {
 	return k.GroupVersion() == metav1.Unversioned || versionPath(k.GroupVersion()) == root
 }
 
-// clientsKnow tells whether client-go's scheme has the group of a kind: it has all built-in groups but these.
+// clientsKnow tells whether client-go's scheme has the group of a kind: it has all built-in groups except these.
 func clientsKnow(k schema.GroupVersionKind) bool {
 	switch k.Group {
 	case "admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io":
@@ -119,12 +119,12 @@ func clientsKnow(k schema.GroupVersionKind) bool {
 	return true
 }
 
-// describesGroup: the discovery of a group is in the documents, unless the group has nothing but types without a Go type.
+// describesGroup tells whether the documents have the discovery of a group. They do not if the group has only custom resources.
 func describesGroup(g *resources.Group) bool {
 	return g.Name != "" && (len(g.Versions) == 0 || slices.ContainsFunc(g.Versions, func(v *resources.Version) bool { return !onlyUntyped(v) }))
 }
 
-// groupRoutes is the operation of a group: its document of discovery.
+// groupRoutes returns the operation of a group: its discovery document.
 func groupRoutes(g *resources.Group) *routes {
 	root := "/apis/" + g.Name
 	return &routes{root: root, list: []common.Route{
@@ -132,7 +132,7 @@ func groupRoutes(g *resources.Group) *routes {
 	}}
 }
 
-// protobufV3 is the second encoding of a document, made of the first.
+// protobufV3 converts a document to protobuf.
 func protobufV3(json []byte) ([]byte, error) {
 	doc, err := openapiv3.ParseDocument(json)
 	if err != nil {
@@ -141,12 +141,12 @@ func protobufV3(json []byte) ([]byte, error) {
 	return proto.Marshal(doc)
 }
 
-// indexEntry says where a document is, in the index at /openapi/v3, whose paths are the names of documents.
+// indexEntry is the URL of a document in the index at /openapi/v3, whose paths are the names of documents.
 type indexEntry struct {
 	ServerRelativeURL string `json:"serverRelativeURL"`
 }
 
-// hashedURL is the address of one state of a document: what it answers never changes.
+// hashedURL is the URL of one state of a document: its response never changes.
 func hashedURL(name, hash string) string {
 	u := url.URL{Path: pathV3 + "/" + strings.TrimPrefix(name, "/"), RawQuery: url.Values{"hash": {hash}}.Encode()}
 	return u.String()

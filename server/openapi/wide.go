@@ -25,18 +25,18 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// wide is what a document of version 2 is made of that describes types without a Go type. A thousand of them make a hundred megabytes: it
-// is written a type at a time, each in its place, and compressed as it is written. What the builders of kube-openapi make of a type depends
-// on no other one, so that the text is that of a document that is built whole.
+// wide writes a document of version 2 with custom resources. A thousand of them make a hundred megabytes, so the document is written type by type,
+// in order, and compressed as it is written. What the builders of kube-openapi make of a type does not depend on other types, so that the text
+// equals that of a document built as a whole.
 type wide struct {
-	// base is the document of everything else, and others what other servers describe.
+	// base is the document of everything else, and others are the documents of other servers.
 	base   *document
 	others []*Part
-	// versions have nothing but types without a Go type.
+	// versions have only custom resources.
 	versions []*resources.Version
 }
 
-// swaggerText is a document of version 2 by its members, in their order.
+// swaggerText is a document of version 2 by its members, in order.
 type swaggerText struct {
 	Swagger             json.RawMessage            `json:"swagger"`
 	Info                json.RawMessage            `json:"info"`
@@ -47,16 +47,16 @@ type swaggerText struct {
 	Security            json.RawMessage            `json:"security,omitempty"`
 }
 
-// garbage is how much of it there may be meanwhile, in percent of the memory in use: what a schema needs is gone with the next one.
+// garbage is the target percentage for garbage collection meanwhile: the input for one schema is garbage with the next.
 const garbage = 5
 
-// errAlike: two parts of a document have a name in common, so that it has to be built whole.
+// errAlike says that two parts of a document have a name in common, so that it must be built as a whole.
 var errAlike = errors.New("two parts of a document have a name in common")
 
-// make writes the document, compressed, and returns it with its ETag. Errors: errAlike among them.
+// make returns the document, compressed, and its ETag. It can return errAlike.
 func (d *wide) make(s *source) (packed blocks, etag string, err error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
-	const level = 5 // in the time of the fastest, two thirds of its length
+	const level = 5 // as fast as the fastest, with two thirds of its size
 	z, err := gzip.NewWriterLevel(&packed, level)
 	if err != nil {
 		return nil, "", err
@@ -72,7 +72,7 @@ func (d *wide) make(s *source) (packed blocks, etag string, err error) {
 	return packed, fmt.Sprintf("%X", sum.Sum(nil)), nil
 }
 
-// baseText is the document of everything else, by its members.
+// baseText returns the document of everything else, by its members.
 func (d *wide) baseText(s *source) (base swaggerText, err error) {
 	if !d.base.forms[asJSON].Load().there() {
 		if err := d.base.makeJSON(s); err != nil {
@@ -128,7 +128,7 @@ func (d *wide) write(s *source, out *bufio.Writer) error {
 	return w.err
 }
 
-// chunk are members of an object that come after one another: all of their names begin with its own, and nobody else's do.
+// chunk is a sequence of consecutive members of an object: all of their names, and no others, begin with its name.
 type chunk struct {
 	name  string
 	write func() error
@@ -139,19 +139,19 @@ type wideWriter struct {
 	*source
 	*bufio.Writer
 	err error
-	// comma: a member comes before the next one.
+	// comma is set if the next member needs a comma before it.
 	comma bool
-	// definitions are upstream's that types without a Go type need, and needed those that they came to.
+	// definitions are upstream's for custom resources, and needed those that were referred to.
 	definitions map[string]common.OpenAPIDefinition
 	needed      spec.Definitions
 	parameters  map[string]spec.Parameter
-	// wordings are the operations of types by what these have in common.
+	// wordings has the templates of operations by wordingKey.
 	wordings map[wordingKey]wording
-	// list is the schema of a list with places for names, once it is needed.
+	// list is the template of a list's schema, once it is needed.
 	list *wordedPath
-	// stored writes schemas of types.
+	// stored converts the schemas of types.
 	stored storedWriter
-	// text has room for what is written next.
+	// text is a buffer for the next text.
 	text []byte
 }
 
@@ -175,7 +175,7 @@ func (w *wideWriter) member(name string, text []byte) {
 	w.say(strconv.Quote(name)+":", text)
 }
 
-// members writes an object: what base has and the chunks, in the order of names.
+// members writes an object, base and the chunks, in the order of names.
 func (w *wideWriter) members(base map[string]json.RawMessage, chunks []chunk) {
 	slices.SortFunc(chunks, func(a, b chunk) int { return strings.Compare(a.name, b.name) })
 	names := slices.Sorted(maps.Keys(base))
@@ -184,7 +184,7 @@ func (w *wideWriter) members(base map[string]json.RawMessage, chunks []chunk) {
 	for i, c := range chunks {
 		for len(names) > 0 && names[0] < c.name {
 			w.member(names[0], base[names[0]])
-			base[names[0]] = nil // to be garbage: what is compressed grows meanwhile
+			base[names[0]] = nil // for the garbage collector, as the compressed text grows meanwhile
 			names = names[1:]
 		}
 		same := len(names) > 0 && (names[0] == c.name || strings.HasSuffix(c.name, "/") && strings.HasPrefix(names[0], c.name))
@@ -201,7 +201,7 @@ func (w *wideWriter) members(base map[string]json.RawMessage, chunks []chunk) {
 	w.say("}")
 }
 
-// writePaths writes the operations of a version: in the words of those of another type that has the same ones, where that can be.
+// writePaths writes the operations of a version, with templates if possible.
 func (w *wideWriter) writePaths(v *resources.Version) error {
 	if ok, err := w.wordPaths(v); ok || err != nil {
 		return err
@@ -221,13 +221,13 @@ func (w *wideWriter) writePaths(v *resources.Version) error {
 	return w.err
 }
 
-// pathText are the operations of a path.
+// pathText has the operations of a path.
 type pathText struct {
 	path string
 	text []byte
 }
 
-// buildPaths has the operations of a version made by kube-openapi. Of its types, whose schemas come later, the names are enough.
+// buildPaths builds the operations of a version with kube-openapi. Of its types only the names are needed; their schemas come later.
 func (w *wideWriter) buildPaths(r *routes) (paths []pathText, err error) {
 	own := map[string]bool{}
 	for _, u := range r.untyped {
@@ -262,7 +262,7 @@ func (w *wideWriter) writeObject(u *resources.Served) error {
 	if _, kinds := w.name(name, nil); kinds == nil && u.OpenAPI != nil && u.OpenAPI.Stored != nil {
 		text, ok := w.stored.write(u, w.text[:0])
 		if ok {
-			w.text = text // its room is for the next one
+			w.text = text // the buffer for the next one
 			w.member(name, text)
 			return w.err
 		}
@@ -287,7 +287,7 @@ func (w *wideWriter) writeList(u *resources.Served) error {
 
 func (w *wideWriter) writeSchema(name string, schema *spec.Schema) error {
 	if _, kinds := w.name(name, nil); kinds != nil {
-		return errAlike // it is also the name of a Go type
+		return errAlike // a Go type has the same name
 	}
 	text, err := handler.PruneDefaultsSchema(schema).MarshalJSON()
 	if err == nil {
@@ -296,7 +296,7 @@ func (w *wideWriter) writeSchema(name string, schema *spec.Schema) error {
 	return err
 }
 
-// missing are the definitions of Go types that the base has no need of itself.
+// missing returns the definitions of Go types that base does not have.
 func (w *wideWriter) missing(base swaggerText) (chunks []chunk) {
 	for name, schema := range w.needed {
 		if _, there := base.Definitions[name]; !there {
@@ -310,12 +310,12 @@ func (w *wideWriter) missing(base swaggerText) (chunks []chunk) {
 	return chunks
 }
 
-// missingParameters are the parameters that the base does not have.
+// missingParameters returns the parameters that base does not have.
 func (w *wideWriter) missingParameters(base swaggerText) (chunks []chunk) {
 	for name, p := range w.parameters {
 		text, err := p.MarshalJSON()
 		if err == nil && base.Parameters[name] != nil && !bytes.Equal(base.Parameters[name], text) {
-			err = errAlike // their digests, which are in their names, are the same
+			err = errAlike // their names have equal digests
 		}
 		if base.Parameters[name] == nil || err != nil {
 			chunks = append(chunks, chunk{name, func() error {
@@ -327,7 +327,7 @@ func (w *wideWriter) missingParameters(base swaggerText) (chunks []chunk) {
 	return chunks
 }
 
-// known returns a form that was made before, if the client has it: it need not be made once more to tell so.
+// known returns a form whose ETag the client has, even if its text was dropped: a 304 does not need it.
 func (d *document) known(r *http.Request, e encoding) *form {
 	f := d.forms[e].Load()
 	if f == nil || r.Header.Get("If-None-Match") != strconv.Quote(f.etag) {

@@ -11,10 +11,10 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// The operations of types without a Go type differ in names alone. Those of a type that does not exist are made by kube-openapi, once for
-// all that have the same operations, and the names of the others are put in place of its own, which are in no other text.
+// The operations of custom resources differ only in names. For each set of operations, kube-openapi builds them once for a placeholder type that
+// does not exist, and its names, which occur in no other text, are then replaced by those of the others.
 
-// wordingKey is what the operations of a type depend on but names.
+// wordingKey has everything but names that the operations of a type depend on.
 type wordingKey struct {
 	namespaced, status, scale bool
 	verbs                     string
@@ -26,23 +26,23 @@ func wordingKeyOf(s *resources.Served) wordingKey {
 	return wordingKey{s.Namespaced, status, scale, strings.Join(s.Verbs(), ",")}
 }
 
-// wording is the text of the operations of a type, with places for its names.
+// wording is a template of the operations of a type.
 type wording []wordedPath
 
-// wordedPath is a path: the text is that of the literals, with a word of the type after each but the last.
+// wordedPath is the template of a path: its text is the literals, with a word of the type after each but the last.
 type wordedPath struct {
 	literals [][]byte
 	words    []int
 }
 
-// named are the names of a type, and what is made of them: texts that are its own, in the same order for all that have a wording.
+// named has the names of a type and texts derived from them, which are specific to the type and in the same order for all types of a wording.
 type named struct {
 	words []string
-	// ids are those of the operations, and paths theirs, each once.
+	// ids are those of the operations, and paths are their paths, without duplicates.
 	ids, paths []string
 }
 
-// namesOf: prefix is where the document has its definitions.
+// namesOf returns the names of a type; prefix is that of the document's definitions.
 func namesOf(s *resources.Served, prefix string) (n named, err error) {
 	n.words = []string{prefix + string(modelOf(s, s.Type.Kind)), prefix + string(modelOf(s, s.KindOfLists())),
 		"name of the " + s.Type.Kind, s.GroupVersionKind.Group, s.GroupVersionKind.Version, s.GroupVersionKind.Kind}
@@ -60,7 +60,7 @@ func namesOf(s *resources.Served, prefix string) (n named, err error) {
 	return n, nil
 }
 
-// covered: the names are written as they are, wherever they are, and kube-openapi does not take bodies of the type for everybody's.
+// covered tells whether names need no escapes anywhere, and kube-openapi does not take the type's bodies for shared ones.
 func (n named) covered() bool {
 	for _, word := range n.words {
 		model, is := strings.CutPrefix(word, definitionsV2)
@@ -74,14 +74,14 @@ func (n named) covered() bool {
 	return true
 }
 
-// listWords are the texts of the schema of a list that are its own.
+// listWords are the texts in the schema of a list that are specific to its type.
 func listWords(s *resources.Served) []string {
 	schema := listSchema(nil, s, definitionsV2)
 	items := schema.Properties["items"]
 	return []string{items.Items.Schema.Ref.String(), items.Description, schema.Description, s.GroupVersionKind.Group, s.GroupVersionKind.Version, s.KindOfLists()}
 }
 
-// wordList writes the schema of a list by that of nobody's. It is not ok, and nothing is written, where that is not the same but for names.
+// wordList writes the schema of a list from a template. If it cannot, ok is false and nothing is written.
 func (w *wideWriter) wordList(name string, s *resources.Served) (ok bool, err error) {
 	words := (named{words: listWords(s)})
 	if selectable(s) != nil || !words.covered() {
@@ -101,12 +101,12 @@ func (w *wideWriter) wordList(name string, s *resources.Served) (ok bool, err er
 	return true, w.err
 }
 
-// isOdd: a character is in no group, version or kind.
+// isOdd tells whether groups, versions and kinds cannot have a character.
 func isOdd(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '-'
 }
 
-// nobody is a type that has the operations of another and names that are nowhere else.
+// nobody returns the placeholder type with the operations of another and with names that occur nowhere else.
 func nobody(s *resources.Served) *resources.Served {
 	gvk := schema.GroupVersionKind{Group: "nobody.rowlock.internal", Version: "v987654321", Kind: "RowlocksNobody"}
 	return &resources.Served{GroupVersionKind: gvk, Type: &resources.Type{
@@ -115,7 +115,7 @@ func nobody(s *resources.Served) *resources.Served {
 	}}
 }
 
-// wordingFor returns the wording of a type, by the order of its paths.
+// wordingFor returns the template for a type, in the order of its paths.
 func (w *wideWriter) wordingFor(s *resources.Served) (wording, error) {
 	key := wordingKeyOf(s)
 	if known, there := w.wordings[key]; there {
@@ -139,7 +139,7 @@ func (w *wideWriter) wordingFor(s *resources.Served) (wording, error) {
 	return made, nil
 }
 
-// worded takes a text apart at the strings that are among words.
+// worded splits a text at the strings that are among words.
 func worded(text []byte, words []string) (p wordedPath) {
 	began := 0
 	for at := 0; at < len(text); {
@@ -165,7 +165,7 @@ func worded(text []byte, words []string) (p wordedPath) {
 	return p
 }
 
-// in is the text with the words of a type, behind what out has.
+// in appends the text with the words of a type to out.
 func (p wordedPath) in(words []string, out []byte) []byte {
 	for i, word := range p.words {
 		out = append(append(out, p.literals[i]...), words[word]...)
@@ -173,7 +173,7 @@ func (p wordedPath) in(words []string, out []byte) []byte {
 	return append(out, p.literals[len(p.words)]...)
 }
 
-// wordPaths writes the operations of a version by wordings. It is not ok, and nothing is written, where kube-openapi has to make them.
+// wordPaths writes the operations of a version with templates. If kube-openapi must build them, ok is false and nothing is written.
 func (w *wideWriter) wordPaths(v *resources.Version) (ok bool, err error) {
 	type of struct {
 		path  string

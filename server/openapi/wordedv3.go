@@ -14,11 +14,10 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// A document of version 3 of types without a Go type is written as the part of the one of version 2 is that describes them: operations in the
-// words of nobody's, schemas from the stored texts. Most of the time that kube-openapi needs for it goes to operations, which an edit of a
-// definition leaves as they are.
+// A document of version 3 for custom resources is written like their part of the one of version 2: operations from the template, schemas from the
+// stored texts. kube-openapi spends most of its time on operations, which an edit of a CustomResourceDefinition does not change.
 
-// wordedV3 is the document of nobody's type, taken apart.
+// wordedV3 is the template document, that of the placeholder type.
 type wordedV3 struct {
 	openapi, info json.RawMessage
 	paths         wording
@@ -26,7 +25,7 @@ type wordedV3 struct {
 	schemas map[string][]byte
 }
 
-// textV3 is a document of version 3 by its members, in their order.
+// textV3 is a document of version 3 by its members, in order.
 type textV3 struct {
 	OpenAPI    json.RawMessage            `json:"openapi"`
 	Info       json.RawMessage            `json:"info"`
@@ -36,7 +35,7 @@ type textV3 struct {
 	} `json:"components"`
 }
 
-// wordedFor returns the document of nobody's type that has the operations of another. The caller holds building.
+// wordedFor returns the template document for the operations of a type. The caller holds building.
 func (s *source) wordedFor(u *resources.Served) (*wordedV3, error) {
 	key, known := wordingKeyOf(u), s.known().worded
 	if made, there := known[key]; there {
@@ -51,7 +50,7 @@ func (s *source) wordedFor(u *resources.Served) (*wordedV3, error) {
 	return made, nil
 }
 
-// takeApart has kube-openapi make the document of nobody's type.
+// takeApart builds the document of the placeholder type with kube-openapi.
 func (s *source) takeApart(n *resources.Served) (*wordedV3, error) {
 	definitions, err := s.fewDefinitions()
 	if err != nil {
@@ -91,7 +90,7 @@ func (s *source) takeApart(n *resources.Served) (*wordedV3, error) {
 	return made, nil
 }
 
-// wordV3 writes the document of a version. It is not ok where kube-openapi has to make it.
+// wordV3 writes the document of a version. ok is false if kube-openapi must build it.
 func (s *source) wordV3(r *routes) (text []byte, ok bool, err error) {
 	definitions, err := s.fewDefinitions()
 	if err != nil {
@@ -102,7 +101,7 @@ func (s *source) wordV3(r *routes) (text []byte, ok bool, err error) {
 	var of *wordedV3
 	for _, u := range r.untyped {
 		names, err := namesOf(u, definitionsV3)
-		if err != nil || !names.covered() || !names.areNew(ids) || !slices.Contains(u.Verbs(), "list") { // whose lists are described, and so it is
+		if err != nil || !names.covered() || !names.areNew(ids) || !slices.Contains(u.Verbs(), "list") { // only then is a list schema used
 			return nil, false, err
 		}
 		if of, err = s.wordedFor(u); err != nil {
@@ -111,12 +110,12 @@ func (s *source) wordV3(r *routes) (text []byte, ok bool, err error) {
 		maps.Copy(schemas, of.schemas)
 		for i, path := range names.paths {
 			if paths[path] != nil {
-				return nil, false, nil // which kube-openapi refuses
+				return nil, false, nil // kube-openapi rejects duplicates
 			}
 			paths[path] = of.paths[i].in(names.words, nil)
 		}
 	}
-	for _, u := range r.untyped { // whose names may not be those of anything else
+	for _, u := range r.untyped { // their names must not be those of other definitions
 		if ok, err := s.addSchemas(schemas, stored, u); !ok || err != nil {
 			return nil, false, err
 		}
@@ -124,7 +123,7 @@ func (s *source) wordV3(r *routes) (text []byte, ok bool, err error) {
 	return of.join(paths, schemas), true, nil
 }
 
-// areNew: none of the operations of a type has the name of another's, which kube-openapi refuses.
+// areNew tells whether none of the type's operations has another's id; kube-openapi rejects duplicates.
 func (n named) areNew(ids map[string]bool) bool {
 	for _, id := range n.ids {
 		if ids[id] {
@@ -135,12 +134,12 @@ func (n named) areNew(ids map[string]bool) bool {
 	return true
 }
 
-// addSchemas adds those of a type and of its lists.
+// addSchemas adds the schemas of a type and its list.
 func (s *source) addSchemas(schemas map[string][]byte, stored *storedWriter, u *resources.Served) (ok bool, err error) {
 	object, list := string(modelOf(u, u.Type.Kind)), string(modelOf(u, u.KindOfLists()))
 	for _, name := range []string{object, list} {
 		if _, kinds := s.name(name, nil); kinds != nil || schemas[name] != nil {
-			return false, nil // it is also the name of another type
+			return false, nil // another type has the same name
 		}
 	}
 	if schemas[object], err = stored.schema(u); err != nil {
@@ -150,7 +149,7 @@ func (s *source) addSchemas(schemas map[string][]byte, stored *storedWriter, u *
 	return err == nil, err
 }
 
-// join puts a document together.
+// join assembles a document.
 func (of *wordedV3) join(paths, schemas map[string][]byte) []byte {
 	size := len(of.openapi) + len(of.info) + 100
 	for _, members := range []map[string][]byte{paths, schemas} {
@@ -166,7 +165,7 @@ func (of *wordedV3) join(paths, schemas map[string][]byte) []byte {
 	return append(out, "}}"...)
 }
 
-// appendMembers writes an object. None of its names needs an escape.
+// appendMembers writes an object, whose names need no escapes.
 func appendMembers(out []byte, members map[string][]byte) []byte {
 	out = append(out, '{')
 	for i, name := range slices.Sorted(maps.Keys(members)) {

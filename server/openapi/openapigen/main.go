@@ -1,7 +1,6 @@
-// Command openapigen writes what package openapi embeds: the definitions that kube-apiserver publishes, as text, and the
-// documents of what is served by default and of the versions that are served when they are asked for. Running it is part
-// of taking a new Kubernetes version, and of every change to what documents are made of; a test of package openapi fails
-// while the files are stale.
+// Command openapigen writes the files that package openapi embeds: the definitions that kube-apiserver publishes, as text, and the documents of the
+// default configuration and of the optional versions. Run it for a new Kubernetes version, and after every change to the inputs of documents; a
+// test of package openapi fails while the files are stale.
 //
 //	make generate
 package main
@@ -54,7 +53,7 @@ func run(dir string) error {
 	return nil
 }
 
-// registries have what is served by default, and everything.
+// registries returns the registry of the default configuration, and one with everything.
 func registries() (byDefault, all *resources.Registry, err error) {
 	everything, err := builtin.ParseRuntimeConfig(map[string]string{"api/all": "true"})
 	if err != nil {
