@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// root is one of the two documents of aggregated discovery.
+// root is the path of one of the two documents of aggregated discovery.
 type root string
 
 const (
@@ -25,11 +25,10 @@ const (
 	groupsRoot root = "apis"
 )
 
-// aggregatedKind is the only kind a discovery document is transformed to. v2beta1 is no longer served.
+// aggregatedKind is the only kind that discovery documents are transformed to. v2beta1 is no longer served.
 var aggregatedKind = apidiscoveryv2.SchemeGroupVersion.WithKind("APIGroupDiscoveryList")
 
-// aggregated is a document with its ETag, quotes included. The ETag is one for all encodings of the document, which
-// Vary keeps apart.
+// aggregated is a document with its ETag, quotes included. All encodings of the document have the same ETag; Vary distinguishes them.
 type aggregated struct {
 	doc   *apidiscoveryv2.APIGroupDiscoveryList
 	items [][]byte // of doc, as JSON
@@ -63,7 +62,7 @@ func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, c *sho
 	writeBody(w, http.StatusOK, contentType, body)
 }
 
-// newAggregated joins what the groups contribute, each of which is made once as long as the group is the same.
+// newAggregated joins the entries of the groups, which are cached as long as their group does not change.
 func (h *Handler) newAggregated(c *shown, root root) (*aggregated, error) {
 	upstream.DiscoveriesMade.Inc()
 	a := &aggregated{doc: &apidiscoveryv2.APIGroupDiscoveryList{}, items: make([][]byte, 0, len(c.groups))}
@@ -76,21 +75,21 @@ func (h *Handler) newAggregated(c *shown, root root) (*aggregated, error) {
 		if err != nil {
 			return nil, err
 		}
-		if a.doc.Items == nil { // and none is null
+		if a.doc.Items == nil { // without groups it is null
 			a.doc.Items = make([]apidiscoveryv2.APIGroupDiscovery, 0, len(c.groups))
 		}
 		a.doc.Items, a.items = append(a.doc.Items, one.doc), append(a.items, one.json)
-		_, _ = digest.Write(one.sum[:]) // into memory
+		_, _ = digest.Write(one.sum[:]) // memory: no error
 	}
-	// It is of the digests of the groups, so that a change of one among many costs no more than its own.
+	// Hash the hashes of the groups, so that a change of one of many groups costs no more than its own.
 	a.etag = strconv.Quote(fmt.Sprintf("%X", digest.Sum(nil)))
 	a.doc.APIVersion, a.doc.Kind = aggregatedKind.ToAPIVersionAndKind()
 	return a, nil
 }
 
-// write writes the JSON of the document behind how it begins.
+// write writes the JSON of the document after its beginning.
 func (a *aggregated) write(w io.Writer, begins string) {
-	text := func(s string) { _, _ = io.WriteString(w, s) } // into memory
+	text := func(s string) { _, _ = io.WriteString(w, s) } // memory: no error
 	text(begins + `"metadata":{},"items":`)
 	if len(a.items) == 0 {
 		text("null}")
@@ -105,7 +104,7 @@ func (a *aggregated) write(w io.Writer, begins string) {
 	text("]}")
 }
 
-// size is about how long the JSON is.
+// size is the approximate length of the JSON.
 func (a *aggregated) size() int {
 	n := 1 << 10
 	for _, item := range a.items {
@@ -114,7 +113,7 @@ func (a *aggregated) size() int {
 	return n
 }
 
-// encoded returns the document as it is sent.
+// encoded returns the encoded document.
 func (a *aggregated) encoded(c memo, n negotiated, root root) ([]byte, error) {
 	name := "aggregated " + string(root)
 	if n.pretty || n.info.MediaType != runtime.ContentTypeJSON {
@@ -130,7 +129,7 @@ func (a *aggregated) encoded(c memo, n negotiated, root root) ([]byte, error) {
 	return body.([]byte), err
 }
 
-// described is what a group contributes to aggregated discovery.
+// described is the entry of a group in aggregated discovery.
 type described struct {
 	doc  apidiscoveryv2.APIGroupDiscovery
 	json []byte
@@ -168,8 +167,7 @@ func versionDiscovery(v *resources.Version) apidiscoveryv2.APIVersionDiscovery {
 	return doc
 }
 
-// responseKind leaves group and version empty where they are those of the document, as the older form does; but not of a type that
-// is defined by an object.
+// responseKind leaves group and version empty if they are those of the document, as the older format does, but not for custom resources.
 func responseKind(s *resources.Served, r metav1.APIResource) *metav1.GroupVersionKind {
 	if s.Untyped && r.Version == "" {
 		r.Group, r.Version = s.GroupVersionKind.Group, s.GroupVersionKind.Version

@@ -1,13 +1,12 @@
-// Package discovery serves the documents that tell a client which groups, versions and resources exist: /api, /apis,
-// /apis/GROUP, /api/v1 and /apis/GROUP/VERSION, in the form of one document per path and in the aggregated form that
-// holds everything in two requests (KEP-3352).
+// Package discovery serves the discovery documents, with the groups, versions and resources that exist: /api, /apis, /apis/GROUP, /api/v1 and
+// /apis/GROUP/VERSION, one document per path, and the aggregated format, which needs only two requests (KEP-3352).
 //
-// Everything is computed from a catalog of the registry when it is first asked for and lives as long as that catalog; what a
-// group contributes to the aggregated form, as long as the group is the same.
+// Documents are computed from a catalog of the registry on the first request and cached with that catalog; the entries of aggregated discovery are
+// cached with their group.
 //
 //	discovery.go   paths to documents
 //	legacy.go      APIVersions, APIGroupList, APIGroup, APIResourceList
-//	external.go    what other servers serve, among what this one does
+//	external.go    resources of other servers, merged with those of this one
 //	aggregated.go  APIGroupDiscoveryList and its ETag
 //	negotiate.go   Accept to an encoding
 //	respond.go     documents and Status to bytes
@@ -29,46 +28,44 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// Options are what discovery says of the server itself.
+// Options are properties of the server that discovery needs.
 type Options struct {
-	// ServerAddress is the host:port at which the client of a request reaches the server. Nil: none is told.
+	// ServerAddress is the host:port at which the client of a request reaches the server. Nil: the documents have none.
 	ServerAddress func(*http.Request) string
-	// External returns what other servers serve, the same while that is; nil: nothing. Nil: there are none.
+	// External returns the resources of other servers, the same value until they change; its result may be nil. Nil: there are no other servers.
 	External func() *External
-	// Local returns the versions of which there is nothing but that they are registered, and those that are registered at other priorities
-	// than those of the catalog. The older documents of groups go by both, aggregated discovery by neither. Nil: there are none.
+	// Local returns the versions that are registered but not in the catalog, and those registered with other priorities than the catalog's. The
+	// older documents of groups include both, and aggregated discovery neither. Nil: there are none.
 	Local func(context.Context, *resources.Catalog) ([]ExternalVersion, error)
-	// CBOR is set where it is among the encodings.
+	// CBOR is set if it is among the encodings.
 	CBOR bool
 }
 
-// Handler answers the discovery paths. Headers that all responses share, Cache-Control among them, are set by the
-// request chain before it.
+// Handler serves the discovery paths. The request chain sets the headers common to all responses, Cache-Control among them.
 type Handler struct {
 	registry *resources.Registry
 	options  Options
-	// offer is what paths offer, and plain what those without CBOR do.
+	// offer are the encodings of paths, and plain those without CBOR.
 	offer, plain *offer
-	// merged is what there was to discover when something of another server's was asked for last.
+	// merged is the last merge with resources of other servers.
 	merged atomic.Pointer[shown]
-	// registered is merged with what Local returned last.
+	// registered is merged together with the last result of Local.
 	registered atomic.Pointer[shown]
-	// described counts the groups that were described for aggregated discovery.
+	// described counts the entries that were built for aggregated discovery.
 	described atomic.Int64
 }
 
-// New returns the handler for /api, /apis, /api/VERSION, /apis/GROUP and /apis/GROUP/VERSION, with or without a
-// slash at the end.
+// New returns the handler for /api, /apis, /api/VERSION, /apis/GROUP and /apis/GROUP/VERSION, with or without a trailing slash.
 func New(registry *resources.Registry, options Options) *Handler {
 	return &Handler{registry: registry, options: options, offer: newOffer(options.CBOR), plain: newOffer(false)}
 }
 
-// ServeHTTP answers one discovery request. A group or version that is not in the catalog is 404.
+// ServeHTTP answers a discovery request. A group or version that is not in the catalog is 404.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := h.shown()
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
-	case strings.HasPrefix(r.URL.Path, "/apis//"): // a group without a name
+	case strings.HasPrefix(r.URL.Path, "/apis//"): // an empty group
 		http.NotFound(w, r)
 	case parts[0] == "api" && len(parts) == 1:
 		h.serveRoot(w, r, c, coreRoot, strictTypes|onlyGet)
@@ -85,7 +82,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveRoot answers /api and /apis, the two paths that have an aggregated form.
+// serveRoot serves /api and /apis, the two paths with an aggregated format.
 func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, c *shown, root root, rules rules) {
 	n, err := h.negotiate(r, rules|allowAggregated)
 	if err != nil {
@@ -96,7 +93,7 @@ func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, c *shown, ro
 	case n.aggregated:
 		h.serveAggregated(w, r, c, root, n)
 	case root == coreRoot:
-		// The address differs from client to client, so this document alone is not kept.
+		// The address varies by client, so this document alone is not cached.
 		writeObject(w, r, n, h.apiVersions(r, c.catalog))
 	default:
 		c = h.withLocal(r.Context(), c)
@@ -113,7 +110,7 @@ func (h *Handler) serveGroup(w http.ResponseWriter, r *http.Request, c *shown, n
 	}
 	rules := rules(0)
 	if name == apiregistration.GroupName {
-		rules = onlyGet // another server answers for it there, which looks at the method
+		rules = onlyGet // in kube-apiserver another server has this path, which checks the method
 	}
 	n, err := h.negotiate(r, rules)
 	if err != nil {
@@ -139,7 +136,7 @@ func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, c *shown,
 		}
 		rules := strictTypes | onlyGet
 		if len(v.Resources) > 0 && !slices.ContainsFunc(v.Resources, func(s *resources.Served) bool { return !s.Untyped }) {
-			rules = withoutCBOR // another server answers for it there, which does not look at the method
+			rules = withoutCBOR // in kube-apiserver another server has this path, which ignores the method
 		}
 		n, err := h.negotiate(r, rules)
 		if err != nil {
@@ -150,7 +147,7 @@ func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, c *shown,
 		return
 	}
 	if group.Defined() {
-		http.NotFound(w, r) // nobody answers for the group as a whole
+		http.NotFound(w, r) // the group has no handler of its own
 		return
 	}
 	h.offer.writeError(w, r, status.NotFound())

@@ -18,19 +18,18 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// External is what other servers serve. It is immutable.
+// External has the resources of other servers. It is immutable.
 type External struct{ Versions []ExternalVersion }
 
-// ExternalVersion is a version of a group that another server serves, also where this one serves it as well.
+// ExternalVersion is a version of a group that another server serves; this server may serve it, too.
 type ExternalVersion struct {
 	schema.GroupVersion
-	// GroupPriority and VersionPriority order it among others, as resources.Group.Priority and resources.Version.Priority.
-	// Of a group's priorities the highest counts.
+	// GroupPriority and VersionPriority are as resources.Group.Priority and resources.Version.Priority. The highest of a group's priorities counts.
 	GroupPriority, VersionPriority int
 	Discovery                      apidiscoveryv2.APIVersionDiscovery
 }
 
-// shown is what there is to discover: a catalog and what is external, with the documents that are made of them.
+// shown has the groups to discover, from a catalog and from other servers, and their documents.
 type shown struct {
 	catalog  *resources.Catalog
 	external *External
@@ -41,12 +40,12 @@ type shown struct {
 	made map[any]any
 }
 
-// memo keeps documents as long as that lives of which they are made.
+// memo caches documents as long as their source lives.
 type memo interface {
 	Memo(key any, build func() (any, error)) (any, error)
 }
 
-// shownGroup is a group of this server (group), or one with versions of others (merged).
+// shownGroup is a group of this server alone (group is set), or one with versions of other servers.
 type shownGroup struct {
 	name     string
 	priority int
@@ -57,12 +56,12 @@ type shownGroup struct {
 type shownVersion struct {
 	name     string
 	priority int
-	ofGroup  int // what it asks for its group
+	ofGroup  int // the priority of its group
 	own      *resources.Version
 	external *ExternalVersion
 }
 
-// Memo is resources.Catalog.Memo for what is made of both.
+// Memo is resources.Catalog.Memo, or its equivalent for merged documents.
 func (s *shown) Memo(key any, build func() (any, error)) (any, error) {
 	if s.external == nil && s.local == nil {
 		return s.catalog.Memo(key, build)
@@ -81,7 +80,7 @@ func (s *shown) Memo(key any, build func() (any, error)) (any, error) {
 
 type shownKey struct{}
 
-// shown returns what there is to discover now. Documents of what was external before are forgotten.
+// shown returns the groups to discover now. Documents of an earlier merge are dropped.
 func (h *Handler) shown() *shown {
 	catalog := h.registry.Catalog()
 	var external *External
@@ -90,7 +89,7 @@ func (h *Handler) shown() *shown {
 	}
 	if external == nil {
 		h.merged.Store(nil)
-		v, _ := catalog.Memo(shownKey{}, func() (any, error) { return newShown(catalog, nil, nil), nil }) // it has no error
+		v, _ := catalog.Memo(shownKey{}, func() (any, error) { return newShown(catalog, nil, nil), nil }) // the function returns no error
 		return v.(*shown)
 	}
 	if known := h.merged.Load(); known != nil && known.catalog == catalog && known.external == external {
@@ -101,8 +100,7 @@ func (h *Handler) shown() *shown {
 	return made
 }
 
-// withLocal returns c with the versions and the priorities that are told by their registration alone. Where these cannot be read it returns c:
-// what is served is listed all the same.
+// withLocal returns c merged with the result of Local. If that fails it returns c, so that the served versions are still listed.
 func (h *Handler) withLocal(ctx context.Context, c *shown) *shown {
 	if h.options.Local == nil {
 		return c
@@ -146,13 +144,13 @@ func newShown(c *resources.Catalog, external *External, local []ExternalVersion)
 	for i := range others {
 		v := &others[i]
 		g := add(v.Group)
-		g.group = nil // it is more than that
+		g.group = nil // the group is not this server's alone
 		g.versions = slices.DeleteFunc(g.versions, func(own shownVersion) bool { return own.name == v.Version })
 		g.versions = append(g.versions, shownVersion{name: v.Version, priority: v.VersionPriority, ofGroup: v.GroupPriority, external: v})
 	}
 	for _, g := range s.groups {
 		for _, v := range g.versions {
-			g.priority = max(g.priority, v.ofGroup) // of those that are left: others stand in the place of some
+			g.priority = max(g.priority, v.ofGroup) // after replacing versions
 		}
 	}
 	if len(others) == 0 {
@@ -178,7 +176,7 @@ func (s *shown) find(name string) *shownGroup {
 	return s.groups[i]
 }
 
-// legacy is the group in the older form.
+// legacy is the group in the older format.
 func (g *shownGroup) legacy() metav1.APIGroup {
 	doc := metav1.APIGroup{Name: g.name}
 	for _, v := range g.versions {
@@ -191,8 +189,7 @@ func (g *shownGroup) legacy() metav1.APIGroup {
 	return doc
 }
 
-// describe is what a group contributes to aggregated discovery. That of a group of this server alone is made once as long as
-// the group is the same.
+// describe returns the entry of a group in aggregated discovery. It is cached for a group of this server alone.
 func (h *Handler) describe(g *shownGroup) (*described, error) {
 	if g.group != nil {
 		made, err := g.group.Memo(describedKey{}, func() (any, error) { return h.newDescribed(g) })

@@ -14,8 +14,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// The documents of the core group and the list of groups are older than the version of discovery itself and name none:
-// their apiVersion is empty for the core group, "v1" for all others.
+// The documents of the core group and the list of groups are older than the versioning of discovery itself: their apiVersion is empty for the core
+// group, and "v1" for all others.
 
 // apiVersions is /api.
 func (h *Handler) apiVersions(r *http.Request, c *resources.Catalog) *metav1.APIVersions {
@@ -44,8 +44,8 @@ func apiGroupList(c *shown) *metav1.APIGroupList {
 	return doc
 }
 
-// byFirstVersion sorts groups as kube-apiserver's list of them does, which is not how aggregated discovery does it: among those of one priority, as
-// all that are defined by objects are, the name of the first APIService decides, which begins with its version.
+// byFirstVersion sorts groups as kube-apiserver's list does, which differs from aggregated discovery: groups of equal priority, such as those of
+// all custom resources, are ordered by the name of their first APIService, which begins with its version.
 func byFirstVersion(groups []*shownGroup) []*shownGroup {
 	first := make(map[*shownGroup]string, len(groups))
 	for _, g := range groups {
@@ -116,7 +116,7 @@ func apiSubresource(s *resources.Served, sub *resources.Subresource) metav1.APIR
 	return r
 }
 
-// subresources returns those of a resource in the order of their names; of one that is defined by an object the other way round.
+// subresources returns the subresources of a resource by name; those of a custom resource in reverse.
 func subresources(s *resources.Served) []*resources.Subresource {
 	subs := make([]*resources.Subresource, 0, len(s.Subresources))
 	for _, sub := range s.Subresources {
@@ -129,8 +129,8 @@ func subresources(s *resources.Served) []*resources.Subresource {
 	return subs
 }
 
-// storageVersionHash tells clients that a resource is stored in another version than before (KEP-2339): the first
-// eight bytes of a digest of the stored kind.
+// storageVersionHash tells clients when the storage version of a resource changes (KEP-2339): it is the first eight bytes of a digest of the stored
+// kind.
 func storageVersionHash(gvk schema.GroupVersionKind) string {
 	sum := sha256.Sum256([]byte(gvk.Group + "/" + gvk.Version + "/" + gvk.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])

@@ -13,22 +13,21 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// rules say how a path differs from the others in what it accepts. kube-apiserver is three servers stacked on each
-// other, and it shows in their refusals.
+// rules are the differences between paths in what they accept. kube-apiserver is a stack of three servers, whose errors differ.
 type rules int
 
 const (
-	// onlyGet refuses every other method; the paths without it answer any method alike.
+	// onlyGet rejects all other methods; paths without it treat all methods alike.
 	onlyGet rules = 1 << iota
-	// strictTypes tells a media type that is not offered at all from an acceptable one with unacceptable parameters.
+	// strictTypes distinguishes a media type that is not offered from one with unsupported parameters.
 	strictTypes
-	// allowAggregated accepts the parameters that ask for aggregated discovery.
+	// allowAggregated accepts the parameters for aggregated discovery.
 	allowAggregated
-	// withoutCBOR does not offer it, not for errors either: the server of custom resources has it for objects alone.
+	// withoutCBOR excludes CBOR, also for errors: the server of custom resources supports it only for objects.
 	withoutCBOR
 )
 
-// offer is the encodings that a path has, and those of its errors.
+// offer are the encodings of a path, and those of its errors.
 type offer struct {
 	encodings []runtime.SerializerInfo
 	errors    *codec.Offer
@@ -40,7 +39,7 @@ func newOffer(cbor bool) *offer {
 	}), codec.NewOffer(cbor)}
 }
 
-// offerOf is what a path with some rules offers.
+// offerOf returns the offer for a path with these rules.
 func (h *Handler) offerOf(rules rules) *offer {
 	if rules&withoutCBOR != 0 {
 		return h.plain
@@ -48,7 +47,7 @@ func (h *Handler) offerOf(rules rules) *offer {
 	return h.offer
 }
 
-// negotiated is what a request accepts.
+// negotiated is the result of negotiation.
 type negotiated struct {
 	info       runtime.SerializerInfo
 	pretty     bool
@@ -66,7 +65,7 @@ func (h *Handler) negotiate(r *http.Request, rules rules) (negotiated, error) {
 		n.info = offered[0]
 		return n, nil
 	}
-	typeOffered, literally := false, strings.Contains(header, "*/*") // "*" is the same to all but the router before strict paths
+	typeOffered, literally := false, strings.Contains(header, "*/*") // for the router before strict paths "*" does not mean "*/*"
 	for _, clause := range goautoneg.ParseAccept(header) {
 		for _, info := range offered {
 			all := clause.Type == "*" && clause.SubType == "*"
@@ -88,7 +87,7 @@ func (h *Handler) negotiate(r *http.Request, rules rules) (negotiated, error) {
 	return negotiated{}, status.NotAcceptable(typesOf(offered))
 }
 
-// accept reports whether the parameters of a clause can be served in an encoding, and takes them over if so.
+// accept tells whether an encoding supports the parameters of a clause, and applies them if so.
 func (n *negotiated) accept(params map[string]string, info runtime.SerializerInfo, rules rules) bool {
 	var convert *schema.GroupVersionKind
 	pretty := false

@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// codecs knows the encodings of discovery: JSON, YAML, protobuf and CBOR.
+// codecs supports the encodings of discovery: JSON, YAML, protobuf and CBOR.
 var codecs = func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(apidiscoveryv2.AddToScheme(scheme))
@@ -25,7 +25,7 @@ var codecs = func() serializer.CodecFactory {
 	return serializer.NewCodecFactory(scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
 }()
 
-// documentKey is one encoding of one document of a catalog.
+// documentKey identifies one encoding of one document of a catalog.
 type documentKey struct {
 	name, mediaType string
 	pretty          bool
@@ -51,13 +51,13 @@ func serveKept(w http.ResponseWriter, r *http.Request, c memo, n negotiated, nam
 	writeBody(w, http.StatusOK, n.info.MediaType, body)
 }
 
-// asJSON is how answers are recorded, whatever they are sent as.
+// asJSON is the encoding for the audit.
 var asJSON = func() negotiated {
 	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
 	return negotiated{info: info}
 }()
 
-// record has an answer recorded, before it is sent, where answers are.
+// record records a response in the audit, if it records responses, before it is sent.
 func record(r *http.Request, encoded func(negotiated) ([]byte, error)) {
 	q := auditing.Of(r.Context())
 	if !q.RecordsAnswers() {
@@ -97,7 +97,7 @@ func writeBody(w http.ResponseWriter, code int, contentType string, body []byte)
 	_, _ = w.Write(body) // the client has gone: the error cannot be reported
 }
 
-// writeError answers with a Status, in an encoding that the request accepts if there is one.
+// writeError writes a Status, in an encoding that the request accepts if there is one.
 func (o *offer) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	s := status.Of(err)
 	f := o.errors.NegotiateStatus(r)

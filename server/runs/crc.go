@@ -2,9 +2,9 @@ package runs
 
 import "hash/crc32"
 
-// A CRC-32 is the remainder of a polynomial over GF(2), so that the one of two texts together follows from their own: the
-// remainder of the first, times x to the number of bits of the second, plus the remainder of the second. The preset and the
-// final inversion of CRC-32 cancel out in this.
+// A CRC-32 is the remainder of a polynomial over GF(2), so that the CRC-32 of a concatenation follows from those of its parts: the remainder of the
+// first, times x to the number of bits of the second, plus the remainder of the second. The initial value and the final inversion of CRC-32 cancel
+// out.
 //
 // Polynomials are reflected as in package crc32: the highest bit is the constant term.
 
@@ -39,7 +39,7 @@ var powers = func() (p [64]uint32) {
 	return p
 }()
 
-// shift is x to the number of bits of so many bytes.
+// shift is x to the number of bits of that many bytes.
 func shift(bytes uint64) uint32 {
 	power := one
 	for i := 0; bytes != 0; i, bytes = i+1, bytes>>1 {

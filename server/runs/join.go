@@ -6,19 +6,18 @@ import (
 	"io"
 )
 
-// Joint is one gzip stream (RFC 1952) of runs and of bytes. It is used by one goroutine. After an error nothing more is
-// written.
+// Joint writes one gzip stream (RFC 1952) of runs and plain bytes. It must not be used concurrently. After an error it writes nothing more.
 type Joint struct {
 	to   io.Writer
 	crc  uint32
-	size uint32 // modulo 2^32, as gzip has it
+	size uint32 // modulo 2^32, as in gzip
 	err  error
 }
 
 var (
-	// header is that of a gzip stream of deflate that was compressed for speed, without a name or a time.
+	// header is the header of a gzip stream of deflate, compressed for speed, without name and time.
 	header = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255}
-	// end is the last block: a stored one of no bytes.
+	// end is the last block: a stored one without bytes.
 	end = []byte{1, 0, 0, 0xff, 0xff}
 )
 
@@ -35,15 +34,15 @@ func (j *Joint) send(p []byte) {
 	}
 }
 
-// mostStored is how many bytes a stored block holds.
+// mostStored is the maximum of bytes in a stored block.
 const mostStored = 1<<16 - 1
 
-// Write writes bytes as they are, for the little that stands between runs.
+// Write writes bytes uncompressed, for the little between runs.
 func (j *Joint) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		block := rest[:min(len(rest), mostStored)]
 		rest = rest[len(block):]
-		var head [5]byte // not the last block, stored; its length and the complement of that
+		var head [5]byte // a stored block, not the last; its length and the complement
 		binary.LittleEndian.PutUint16(head[1:], uint16(len(block)))
 		binary.LittleEndian.PutUint16(head[3:], ^uint16(len(block)))
 		j.send(head[:])

@@ -1,14 +1,13 @@
-// Package runs keeps runs of a list compressed, and joins them to one gzip stream.
+// Package runs caches compressed runs of a list, and joins them to one gzip stream.
 //
-// A list that is asked for again is mostly what it was: to compress it anew costs more than to send it. It is cut into runs of
-// neighbours, each is compressed without a look at what stands before it and ends on a byte (what zlib calls a sync flush), and
-// so compressed runs can stand one behind the other in any order: deflate is a sequence of blocks. The trailer of gzip, the
-// CRC-32 and the size of the whole, follows from those of the parts (crc.go). The result is an ordinary gzip stream of one
-// member.
+// Most of a repeated list is unchanged, and compressing it again costs more than sending it. The list is cut into runs of neighbours. Each is
+// compressed without reference to earlier ones and ends on a byte (zlib's sync flush), so that compressed runs can be concatenated in any order:
+// deflate is a sequence of blocks. The trailer of gzip, with the CRC-32 and the size of the whole, follows from those of the parts (crc.go). The
+// result is an ordinary gzip stream of one member.
 //
-//	runs.go   the runs that are kept
-//	join.go   one gzip stream of runs and of bytes
-//	crc.go    the CRC-32 of texts from those of their parts
+//	runs.go   the cache of runs
+//	join.go   one gzip stream of runs and bytes
+//	crc.go    the CRC-32 of a text from those of its parts
 package runs
 
 import (
@@ -27,67 +26,66 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Cut tells whether a run ends behind an object. It goes by the object's name, so that a list is cut in the same places
-// after objects came, went or changed: one write makes one run be compressed anew. Runs are of usual so many objects.
+// Cut tells whether a run ends after an object. It depends on the object's name, so that a list is cut at the same places after objects are added,
+// deleted or changed: one write invalidates one run. A run has usual objects on average.
 func Cut(o *resources.Object) bool {
 	return maphash.String(seed, o.Name)%usual == 0
 }
 
 const (
 	usual = 32
-	// Longest is how many bytes of a list, at about, are in one run at most.
+	// Longest is the approximate maximum of a list's bytes in a run.
 	Longest = 1 << 20
 )
 
 var seed = maphash.MakeSeed()
 
-// Run is a part of a list, compressed.
+// Run is a compressed part of a list.
 type Run struct {
-	data  []byte // deflate blocks that end on a byte; none is the last
+	data  []byte // deflate blocks that end on a byte, without a last one
 	crc   uint32
 	size  uint64 // uncompressed
-	shift uint32 // of size
+	shift uint32 // shift(size)
 }
 
-// Form is what a run is of besides the objects: a type, and how it is written. Values are compared.
+// Form is the part of a run's key besides the objects: a type and an encoding. It is compared by value.
 type Form struct {
 	Type *resources.Type
 	Name string
 }
 
-// Cache keeps runs, the ones that were used last, as far as there is room.
+// Cache has the most recently used runs, as far as there is room.
 type Cache struct {
 	room int // bytes
 
 	mu    sync.Mutex
-	used  int // bytes of those that are made
+	used  int // bytes of finished runs
 	kept  map[key]*list.Element
-	order list.List // of *entry; the one that was used last is in front
+	order list.List // of *entry; most recently used first
 }
 
-// NewCache returns a cache of so many bytes. What it takes to find a run counts.
+// NewCache returns a cache of that many bytes, the overhead of its entries included.
 func NewCache(room int) *Cache { return &Cache{room: room, kept: map[key]*list.Element{}} }
 
-// key finds a run. The sum is of its objects' revisions.
+// key identifies a run. sum is a hash of its objects' revisions.
 type key struct {
 	form Form
 	sum  uint64
 }
 
-// entry is a run that is kept, or is being made.
+// entry is a run that is cached, or being made.
 type entry struct {
 	key key
-	// revisions are those of the objects. A revision is given to one object once and for all, so that with the form they
-	// say what the run holds.
+	// revisions are those of the objects. A revision belongs to one object forever, so that revisions and form determine the run's contents.
 	revisions []int64
 	make      sync.Once
 	run       *Run
 	err       error
-	size      int // what it counts for; 0 before it is made. Of Cache.mu
+	size      int // bytes in used; 0 before the run is made; guarded by Cache.mu
 }
 
-// Get returns the run of objects, which write writes; it is made if it is not kept. Of several lists that want it at once one makes
-// it. Nothing is kept of objects that have no revision, and nothing of what cannot be written.
+// Get returns the run of objects, as written by write, from the cache or made. If several lists need it at once, one of them makes it. Runs with an
+// object without a revision, and failed ones, are not cached.
 func (c *Cache) Get(f Form, objects []*resources.Object, write func(io.Writer) error) (*Run, error) {
 	e := c.find(f, objects)
 	if e == nil {
@@ -101,10 +99,10 @@ func (c *Cache) Get(f Form, objects []*resources.Object, write func(io.Writer) e
 	return e.run, e.err
 }
 
-// errUnfinished is what waiting lists get when the list that made a run panicked.
+// errUnfinished is the error for waiting lists when the list that makes the run panics.
 var errUnfinished = errors.New("the run was not made")
 
-// find returns the entry of objects, which becomes the one that was used last.
+// find returns the entry of objects, which becomes the most recently used one.
 func (c *Cache) find(f Form, objects []*resources.Object) *entry {
 	revisions := make([]int64, len(objects))
 	text := make([]byte, 0, 8*len(objects))
@@ -130,16 +128,16 @@ func (c *Cache) find(f Form, objects []*resources.Object) *entry {
 	return e
 }
 
-// overhead is about how many bytes a run takes besides its data and its objects' revisions.
+// overhead is about the size in bytes of an entry besides its data and revisions.
 const overhead = 300
 
-// made counts what was made, and lets go of what was not used for longest.
+// made accounts for a finished run, and evicts the least recently used ones.
 func (c *Cache) made(e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.kept[e.key]
 	if at == nil || at.Value != e {
-		return // another run needed the room meanwhile
+		return // it was evicted meanwhile
 	}
 	if e.err != nil {
 		c.remove(at)
@@ -152,23 +150,23 @@ func (c *Cache) made(e *entry) {
 	}
 }
 
-// remove lets go of an entry. The caller holds mu.
+// remove removes an entry. The caller holds mu.
 func (c *Cache) remove(at *list.Element) {
 	e := c.order.Remove(at).(*entry)
 	delete(c.kept, e.key)
 	c.used -= e.size
 }
 
-// compressors are at the level that kube-apiserver uses, the fastest.
+// compressors have kube-apiserver's level, the fastest.
 var compressors = sync.Pool{New: func() any {
 	w, err := flate.NewWriter(nil, flate.BestSpeed)
 	if err != nil {
-		panic(err) // the level is a valid one
+		panic(err) // cannot happen: the level is valid
 	}
 	return w
 }}
 
-// compress makes a run of what write writes.
+// compress makes a run of write's output.
 func compress(write func(io.Writer) error) (*Run, error) {
 	var data bytes.Buffer
 	w := compressors.Get().(*flate.Writer)
@@ -187,7 +185,7 @@ func compress(write func(io.Writer) error) (*Run, error) {
 	return &Run{data: bytes.Clone(data.Bytes()), crc: sum.crc, size: sum.size, shift: shift(sum.size)}, nil
 }
 
-// summer computes the CRC-32 of what it passes on.
+// summer computes the CRC-32 of the bytes that it forwards.
 type summer struct {
 	to   io.Writer
 	crc  uint32

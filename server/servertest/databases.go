@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// OnEveryDatabase runs a test on SQLite, on Postgres, and on two servers of one Postgres. The test gets a store for each server;
-// they are closed when it ends.
+// OnEveryDatabase runs a test on SQLite, on Postgres, and on two servers of one Postgres. The test gets a store for each server; they are closed at
+// its end.
 func OnEveryDatabase(t *testing.T, test func(t *testing.T, stores []*sqlstore.Store)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) { test(t, []*sqlstore.Store{sqlitetest.Open(t)}) })
@@ -21,7 +21,7 @@ func OnEveryDatabase(t *testing.T, test func(t *testing.T, stores []*sqlstore.St
 	}
 }
 
-// OnBothDatabases runs a test on SQLite and on Postgres, on a store with options of its own.
+// OnBothDatabases runs a test on SQLite and on Postgres, with these options for the store.
 func OnBothDatabases(t *testing.T, o sqlstore.Options, test func(t *testing.T, store *sqlstore.Store)) {
 	t.Helper()
 	o.Logger = Quiet
@@ -35,7 +35,7 @@ func OnBothDatabases(t *testing.T, o sqlstore.Options, test func(t *testing.T, s
 	})
 }
 
-// OnServers runs a test on so many servers of one Postgres.
+// OnServers runs a test on n servers of one Postgres.
 func OnServers(t *testing.T, n int, test func(t *testing.T, stores []*sqlstore.Store)) {
 	t.Helper()
 	test(t, openServers(t, startPostgres(t).URL(), n))

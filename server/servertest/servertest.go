@@ -1,4 +1,4 @@
-// Package servertest makes servers for tests of what is seen through one.
+// Package servertest makes servers for tests.
 package servertest
 
 import (
@@ -20,16 +20,16 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// Quiet is a logger that says nothing.
+// Quiet is a logger without output.
 var Quiet = slog.New(slog.DiscardHandler)
 
-// logErrors has upstream's packages say errors alone: the others are tens of thousands of lines, in which a test that failed is not found.
+// logErrors restricts the log of upstream's packages to errors: the rest is tens of thousands of lines, which would bury a failure.
 var logErrors = sync.OnceFunc(func() {
 	upstream.LogTo(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 })
 
-// New makes a server of the built-in types on a store of its own, and returns what it was made of, too. It knows those who
-// authenticate with Authenticate. change, when set, has the last word.
+// New makes a server of the built-in types on its own store, and returns its configuration, too. Its users are those of Authenticate. change, when
+// set, may modify the configuration.
 func New(t testing.TB, change func(*server.Config)) (*server.Server, server.Config) {
 	t.Helper()
 	logErrors()
@@ -37,7 +37,7 @@ func New(t testing.TB, change func(*server.Config)) (*server.Server, server.Conf
 	registry.SetGroups(groups)
 	c := server.Config{Registry: registry, Store: store, Pipeline: resources.NewPipeline(store, resources.PipelineOptions{}),
 		Logger: Quiet, Authenticator: Authenticate,
-		DisableAdmissionPlugins: []string{"ServiceAccount"}} // nobody makes ServiceAccounts here
+		DisableAdmissionPlugins: []string{"ServiceAccount"}} // nothing creates ServiceAccounts here
 	if change != nil {
 		change(&c)
 	}
@@ -52,8 +52,8 @@ func New(t testing.TB, change func(*server.Config)) (*server.Server, server.Conf
 	return s, c
 }
 
-// Authenticate knows "known", and "master", who may do everything, by their names in the header Authorization. Who has
-// none is anonymous.
+// Authenticate accepts "known", and "master", who may do everything, as the value of the header Authorization. Without the header, the user is
+// anonymous.
 func Authenticate(r *http.Request) (user.Info, bool, error) {
 	switch r.Header.Get("Authorization") {
 	case "":
@@ -66,7 +66,7 @@ func Authenticate(r *http.Request) (user.Info, bool, error) {
 	return nil, false, errors.New("wrong")
 }
 
-// Get sends a GET as a user whom Authenticate knows; "" for an anonymous one.
+// Get sends a GET as a user of Authenticate; "" is the anonymous one.
 func Get(h http.Handler, path, authorization string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("GET", path, nil)
 	if authorization != "" {

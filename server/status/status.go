@@ -1,5 +1,5 @@
-// Package status turns errors into the metav1.Status that kube-apiserver would answer with. It is the one table from the
-// errors of the Store, and of anything else, to codes and reasons.
+// Package status converts errors to the metav1.Status with which kube-apiserver would respond. It has the only table from errors, those of the
+// Store and any others, to codes and reasons.
 package status
 
 import (
@@ -16,52 +16,52 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// NotFound is the answer for a path under a served group that leads nowhere.
+// NotFound is the error for an invalid path below a served group.
 func NotFound() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotFound,
 		Reason: metav1.StatusReasonNotFound, Message: "the server could not find the requested resource", Details: &metav1.StatusDetails{}}}
 }
 
-// MethodNotAllowed is the answer for a method that a path does not take.
+// MethodNotAllowed is the error for a method that a path does not support.
 func MethodNotAllowed() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed,
 		Reason: metav1.StatusReasonMethodNotAllowed, Message: "the server does not allow this method on the requested resource",
 		Details: &metav1.StatusDetails{}}}
 }
 
-// NoRepresentation is the answer when not one media type of Accept is offered by the path, whatever its parameters.
+// NoRepresentation is the error when the path offers no media type of Accept, whatever the parameters.
 func NoRepresentation(available string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotAcceptable,
 		Reason: metav1.StatusReasonNotAcceptable, Details: &metav1.StatusDetails{},
 		Message: "406: Not Acceptable\n\nAvailable representations: " + available}}
 }
 
-// NotAcceptable is the answer when media types of Accept are offered, but not with the parameters asked for.
+// NotAcceptable is the error when the path offers media types of Accept, but not with the requested parameters.
 func NotAcceptable(accepted string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotAcceptable,
 		Reason: metav1.StatusReasonNotAcceptable, Message: "only the following media types are accepted: " + accepted}}
 }
 
-// UnsupportedMediaType is the answer for a body in an unknown encoding.
+// UnsupportedMediaType is the error for a body in an unknown encoding.
 func UnsupportedMediaType(accepted string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType,
 		Reason:  metav1.StatusReasonUnsupportedMediaType,
 		Message: "the body of the request was in an unknown format - accepted media types include: " + accepted}}
 }
 
-// UnknownPatch is the answer to a patch in none of the forms that the path takes.
+// UnknownPatch is the error for a patch of a kind that the path does not support.
 func UnknownPatch() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType,
 		Reason: metav1.StatusReasonUnsupportedMediaType, Message: "415: Unsupported Media Type", Details: &metav1.StatusDetails{}}}
 }
 
-// Unauthorized is the answer to a request without credentials, or with wrong ones.
+// Unauthorized is the error for a request without credentials, or with wrong ones.
 func Unauthorized() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnauthorized,
 		Reason: metav1.StatusReasonUnauthorized, Message: "Unauthorized"}}
 }
 
-// ForRequest gives the errors of the Store the resource, name and verb that a Status names. Others pass unchanged.
+// ForRequest adds the resource, name and verb for the Status to errors of the Store. Others pass unchanged.
 func ForRequest(err error, resource schema.GroupResource, name, verb string) error {
 	var (
 		expired  *resources.ExpiredError
@@ -89,7 +89,7 @@ func ForRequest(err error, resource schema.GroupResource, name, verb string) err
 	case errors.Is(err, resources.ErrUnavailable), errors.Is(err, resources.ErrClosed):
 		return apierrors.NewServerTimeout(resource, verb, 2)
 	case errors.As(err, &expected):
-		return apierrors.NewServerTimeout(resource, verb, 1) // nothing was written, and by the rules of now it may pass
+		return apierrors.NewServerTimeout(resource, verb, 1) // nothing was written; with the current rules it may succeed
 	case errors.As(err, &secret):
 		return unreadable(secret, resource, verb)
 	case errors.Is(err, resources.ErrBusy):
@@ -102,10 +102,10 @@ func ForRequest(err error, resource schema.GroupResource, name, verb string) err
 	return err
 }
 
-// movedRetry is after how many seconds clients try again: by then they may reach a server of the other database.
+// movedRetry is the Retry-After in seconds: by then clients may reach a server of the other database.
 const movedRetry = 5
 
-// moved is the answer to a write by a server whose store is elsewhere now.
+// moved is the error for a write to a server whose store has moved to another database.
 func moved(err error) error {
 	_, where, _ := strings.Cut(err.Error(), resources.ErrMoved.Error())
 	s := apierrors.NewServiceUnavailable(resources.ErrMoved.Error() + where)
@@ -113,29 +113,29 @@ func moved(err error) error {
 	return s
 }
 
-// full is the answer to a write for which there is no room: clients repeat it, and people read what is to be done.
+// full is the error for a write for which there is no room: clients retry it, and people read how to make room.
 func full(resource schema.GroupResource, verb string) error {
 	err := apierrors.NewServerTimeout(resource, verb, 2)
 	err.ErrStatus.Message = strings.TrimSuffix(err.ErrStatus.Message, ".") + ": " + resources.ErrFull.Error()
 	return err
 }
 
-// refused is the answer to a write of what the store cannot hold. No client repeats a 422.
+// refused is the error for a write of something that the store cannot hold. Clients do not retry a 422.
 func refused(err error, resource schema.GroupResource, name string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity,
 		Reason: metav1.StatusReasonInvalid, Message: fmt.Sprintf("%s %q is invalid: %s", resource, name, err),
 		Details: &metav1.StatusDetails{Group: resource.Group, Kind: resource.Resource, Name: name}}}
 }
 
-// TooLarge is the answer to a read at a revision that has not come into being ("Unavailable resource versions" of the
-// API concepts page). again is in how many seconds it may be asked for again; 0 says nothing about that.
+// TooLarge is the error for a read at a future revision ("Unavailable resource versions" of the API concepts page). again is the Retry-After in
+// seconds; 0: none.
 func TooLarge(requested uint64, current int64, again int) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", requested, current), again)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
 	return err
 }
 
-// Of returns the Status of any error: its own, or 500 with its text.
+// Of returns the Status of any error: its own, or a 500 with its text.
 func Of(err error) *metav1.Status {
 	var api apierrors.APIStatus
 	if !errors.As(err, &api) {

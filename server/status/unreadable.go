@@ -15,11 +15,11 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// unreadable is the answer where an object cannot be read, or be written: in kube-apiserver's words, which with the gate
-// AllowUnsafeMalformedObjectDeletion say of which objects that is so.
+// unreadable is the error when an object cannot be read or written, in kube-apiserver's words. With the gate AllowUnsafeMalformedObjectDeletion
+// they name the objects.
 func unreadable(e *resources.TransformError, resource schema.GroupResource, verb string) error {
 	switch {
-	case e.Undecodable && (e.Revision == 0 || !malformedMayGo()): // of a dry run nothing is stored
+	case e.Undecodable && (e.Revision == 0 || !malformedMayGo()): // a dry run stores nothing
 		return e.Err
 	case e.Revision == 0, !malformedMayGo():
 		return apierrors.NewInternalError(e)
@@ -41,8 +41,8 @@ func malformedMayGo() bool {
 	return utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
 }
 
-// Initializing is the answer to what kube-apiserver serves from its watch cache, which it has not as long as objects cannot be converted.
-// Other errors pass unchanged.
+// Initializing is the error for requests that kube-apiserver serves from its watch cache, which does not initialize while objects cannot be
+// converted. Other errors pass unchanged.
 func Initializing(err error, resource schema.GroupResource) error {
 	var e *resources.TransformError
 	if !errors.As(err, &e) || !e.Undecodable {
@@ -51,7 +51,7 @@ func Initializing(err error, resource schema.GroupResource) error {
 	return apierrors.NewTooManyRequests("storage is (re)initializing: failed to list <unspecified>: "+unreadable(e, resource, "list").Error(), 1)
 }
 
-// unreadableAmong is the answer to a list: it names each of the objects.
+// unreadableAmong is the error for a list, with each of the objects.
 func unreadableAmong(e *resources.TransformError, resource schema.GroupResource) error {
 	message := fmt.Sprintf("failed to read one or more %s from the storage: %s", resource, corruptObject(e, e.Key.InEtcd()))
 	all := append([]*resources.TransformError{e}, e.Others...)
@@ -71,12 +71,12 @@ func unreadableAmong(e *resources.TransformError, resource schema.GroupResource)
 		Details: &metav1.StatusDetails{Group: resource.Group, Kind: resource.Resource, Name: "list", Causes: causes}}}
 }
 
-// corruptObject is kube-apiserver's error about an object under a key.
+// corruptObject is kube-apiserver's error for an object at a key.
 func corruptObject(e *resources.TransformError, key string) string {
 	return fmt.Sprintf("StorageError: corrupt object, Code: 7, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: %s", key, corrupt(e))
 }
 
-// corrupt says what is wrong with an object.
+// corrupt describes the defect of an object.
 func corrupt(e *resources.TransformError) string {
 	if e.Undecodable {
 		return fmt.Sprintf("object not decodable revision=%d: %v", e.Revision, e.Err)
