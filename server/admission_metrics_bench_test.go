@@ -9,14 +9,14 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// idlePlugin handles everything and does nothing.
+// idlePlugin handles every request and does nothing.
 type idlePlugin struct{ *admission.Handler }
 
 func (idlePlugin) Admit(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
 	return nil
 }
 
-// BenchmarkAdmissionTimes is what it costs to take the time of one plugin.
+// BenchmarkAdmissionTimes measures the cost of timing one plugin.
 func BenchmarkAdmissionTimes(b *testing.B) {
 	times, err := newAdmissionTimes(prometheus.NewRegistry())
 	if err != nil {

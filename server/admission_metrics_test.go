@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What admission lets through and what it refuses is counted, by the step, the plugin and the operation, and what it is not asked about is not.
+// Admitted and rejected requests are counted by step, plugin and operation. Plugins that were not called are not counted.
 func TestAdmissionStepsAreCounted(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	send := func(method, path, body string) int {
@@ -57,7 +57,7 @@ func TestAdmissionStepsAreCounted(t *testing.T) {
 	}{
 		{"NamespaceLifecycle", "CREATE", "true", "admit", "1"},
 		{"ValidatingAdmissionPolicy", "DELETE", "false", "validate", "1"},
-		{"NamespaceLifecycle", "CREATE", "false", "validate", ""}, // it validates nothing
+		{"NamespaceLifecycle", "CREATE", "false", "validate", ""}, // it has no validating step
 		{"ResourceQuota", "CONNECT", "false", "validate", ""},
 	} {
 		if got := value(fmt.Sprintf(plugin, c.name, c.operation, c.rejected, c.step)); got != c.want {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A webhook behind default/kubernetes is the server itself, whether that Service is there or not.
+// A webhook behind default/kubernetes calls the server itself, whether or not that Service exists.
 func TestWebhookOfTheServerItself(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	send := func(method, path, body string) (int, string) {

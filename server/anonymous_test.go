@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// An HTTP/2 connection of an anonymous client ends with its request, that of a client who is known does not (CVE-2023-44487).
+// The HTTP/2 connection of an anonymous client ends after its request, and that of an authenticated client does not (CVE-2023-44487).
 func TestAnonymousConnectionsEnd(t *testing.T) {
 	h := newServer(t, func(c *server.Config) {
 		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {

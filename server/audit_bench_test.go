@@ -14,8 +14,8 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// BenchmarkAudit is what a request costs without an audit, and with one at level Metadata to a file: of all stages, and of the last.
-// What the difference may be is in docs/audit.md.
+// BenchmarkAudit measures a request without an audit, and with one at level Metadata to a file: for all stages, and for the last one. docs/audit.md
+// has the permitted difference.
 func BenchmarkAudit(b *testing.B) {
 	for name, policy := range map[string]string{
 		"off": "", "metadata": "{level: Metadata}", "metadata, one stage": "{level: Metadata, omitStages: [RequestReceived]}", "none": "{level: None}",

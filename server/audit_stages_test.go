@@ -22,7 +22,7 @@ import (
 
 const everything = "- level: Metadata"
 
-// A request that is refused before it is known who sent it, or how long it may take, has one event, when the answer begins.
+// A request that is rejected before its user or deadline is known has one event, when the response begins.
 func TestAuditRefusals(t *testing.T) {
 	s, kept := audited(t, everything, nil)
 	for _, refused := range []struct {
@@ -40,7 +40,7 @@ func TestAuditRefusals(t *testing.T) {
 	}
 }
 
-// Of what is left out there is nothing, and an event that has to be stored and is not ends the request.
+// Requests at level None have no events. If an event must be recorded and cannot be, the request fails.
 func TestAuditPolicy(t *testing.T) {
 	s, kept := audited(t, "- level: None\n  verbs: [get]\n- level: Metadata", nil)
 	ask(s.Handler(), "GET", "/api/v1/namespaces/none", "")
@@ -57,7 +57,7 @@ func TestAuditPolicy(t *testing.T) {
 	}
 }
 
-// A stream has an event when it begins, and one when it is over.
+// A stream has an event at its beginning, and one at its end.
 func TestAuditStreams(t *testing.T) {
 	s, kept := audited(t, everything, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -74,12 +74,12 @@ func TestAuditStreams(t *testing.T) {
 	cancel()
 	<-done
 	expectEvents(t, kept, "Metadata ResponseComplete watch 200")
-	// One that never begins is over at once.
+	// A stream that is rejected ends at once.
 	ask(s.Handler(), "GET", "/api/v1/namespaces?watch=true&labelSelector=!!", "")
 	expectEvents(t, kept, "Metadata RequestReceived watch", "Metadata ResponseStarted watch 400", "Metadata ResponseComplete watch 400")
 }
 
-// signaling tells when an answer begins.
+// signaling tells when a response begins.
 type signaling struct {
 	*httptest.ResponseRecorder
 	begun chan struct{}
@@ -90,7 +90,7 @@ func (s *signaling) WriteHeader(code int) {
 	close(s.begun)
 }
 
-// A panic is the last event of a request, in the place of that of its completion.
+// A panic is the last event of a request, instead of its completion.
 func TestAuditPanics(t *testing.T) {
 	s, kept := audited(t, "- level: RequestResponse", func(c *server.Config) {
 		c.Pipeline = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Audit: c.Audit, Authorizer: authorizer.AuthorizerFunc(
@@ -110,7 +110,7 @@ func TestAuditPanics(t *testing.T) {
 	}
 }
 
-// A list whose client goes, or whose time ends, while it is sent, is one that was answered.
+// If the client of a list disconnects, or the deadline passes, during the response, the request is recorded as answered.
 func TestAuditLists(t *testing.T) {
 	s, kept := audited(t, everything, nil)
 	for name, end := range map[string]error{"the client goes": context.Canceled, "the time ends": context.DeadlineExceeded} {
@@ -134,7 +134,7 @@ func TestAuditLists(t *testing.T) {
 	}
 }
 
-// endable is a context that ends when it is told to.
+// endable is a context that ends on demand.
 type endable struct {
 	context.Context
 	once sync.Once
@@ -157,7 +157,7 @@ func (c *endable) end(err error) {
 	})
 }
 
-// deaf takes nothing of an answer.
+// deaf is a client that reads nothing.
 type deaf struct {
 	*httptest.ResponseRecorder
 	end func()
@@ -168,7 +168,7 @@ func (d *deaf) Write([]byte) (int, error) {
 	return 0, io.ErrClosedPipe
 }
 
-// What there is to be discovered is an answer as others are, and what is refused there.
+// The audit records discovery documents and discovery errors like other responses.
 func TestAuditDiscovery(t *testing.T) {
 	s, kept := audited(t, "- level: RequestResponse\n  omitStages: [RequestReceived]", nil)
 	const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -178,7 +178,7 @@ func TestAuditDiscovery(t *testing.T) {
 		{"/api", aggregated, "200", "APIGroupDiscoveryList"}, {"/apis", aggregated, "200", "APIGroupDiscoveryList"}, {"/apis/apps/v1", "text/html", "406", ""},
 	} {
 		ask(s.Handler(), "GET", c.path, "", "Accept", c.accept)
-		if c.kind == "" { // what is not to be had in a form that is accepted is in no event
+		if c.kind == "" { // no event has a Status that the client does not accept
 			if e := expectEvents(t, kept, "RequestResponse ResponseComplete get "+c.code); e[0].ResponseStatus.Message != "" {
 				t.Errorf("%s as %s: %v", c.path, c.accept, e[0].ResponseStatus)
 			}
@@ -191,7 +191,7 @@ func TestAuditDiscovery(t *testing.T) {
 	}
 }
 
-// An event says who asked, as whom, and how that was decided.
+// An event has the user, the impersonated user, and the authorization decision.
 func TestAuditAnnotations(t *testing.T) {
 	s, kept := audited(t, everything+"\n  omitStages: [RequestReceived]", func(c *server.Config) {
 		c.Pipeline = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Audit: c.Audit, Authorizer: authorizer.AuthorizerFunc(
@@ -221,8 +221,7 @@ func TestAuditAnnotations(t *testing.T) {
 	kept.take()
 }
 
-// What the server writes of itself is recorded as a request of the user that it is to itself, also where it does so for a client's
-// request; a client's write is recorded once.
+// The server's own writes are recorded as requests of its own user, even within a client's request; a client's write is recorded once.
 func TestAuditOwnWrites(t *testing.T) {
 	var pipeline *resources.Pipeline
 	var registry *resources.Registry
@@ -261,7 +260,7 @@ func TestAuditOwnWrites(t *testing.T) {
 	if e.ResponseStatus.Status != metav1.StatusSuccess || e.ResponseStatus.Details.Name != "a" || e.RequestURI != "/api/v1/namespaces/ns/configmaps/a" {
 		t.Errorf("%+v", e)
 	}
-	// Within a client's request.
+	// Write within a client's request.
 	within, keptWithin := audited(t, everything+"\n  omitStages: [RequestReceived]", func(c *server.Config) {
 		inner := c.Authenticator
 		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {

@@ -26,11 +26,11 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// records is an audit back end that keeps events as they are sent.
+// records is an audit backend that keeps the events.
 type records struct {
 	mu     sync.Mutex
 	events []auditv1.Event
-	// refuse: no event is taken.
+	// refuse makes the backend reject all events.
 	refuse bool
 }
 
@@ -51,7 +51,7 @@ func (*records) Run(<-chan struct{}) error { return nil }
 func (*records) Shutdown()                 {}
 func (*records) String() string            { return "records" }
 
-// take returns the events so far, and forgets them.
+// take returns and clears the events so far.
 func (r *records) take() []auditv1.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,7 +60,7 @@ func (r *records) take() []auditv1.Event {
 	return events
 }
 
-// audited is a server whose audit is kept, by a policy of these rules.
+// audited returns a server whose audit events are kept, with a policy of these rules.
 func audited(t *testing.T, rules string, change func(*server.Config)) (*server.Server, *records) {
 	t.Helper()
 	p, err := policy.LoadPolicyFromBytes([]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n" + rules))
@@ -82,7 +82,7 @@ func audited(t *testing.T, rules string, change func(*server.Config)) (*server.S
 	return s, kept
 }
 
-// ask sends a request of master's, whose audit ID is "id".
+// ask sends a request as master, with the audit ID "id".
 func ask(h http.Handler, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, bytes.NewBufferString(body))
 	r.Header.Set("Authorization", "master")
@@ -96,7 +96,7 @@ func ask(h http.Handler, method, path, body string, headers ...string) *httptest
 	return w
 }
 
-// brief is the level, the stage, the verb and the code of each event, and of which objects it has.
+// brief summarizes each event: level, stage, verb, code and the objects in it.
 func brief(events []auditv1.Event) (all []string) {
 	for _, e := range events {
 		text := string(e.Level) + " " + string(e.Stage) + " " + e.Verb
@@ -126,7 +126,7 @@ func expectEvents(t *testing.T, kept *records, want ...string) []auditv1.Event {
 
 const aNamespace = `{"metadata":{"name":"ns"}}`
 
-// Each level has the objects that it is to have, and each request the events of its stages, be it answered or refused.
+// Events have the objects of their level, and each request has the events of its stages, answered or rejected.
 func TestAuditLevels(t *testing.T) {
 	for level, objects := range map[string]string{"Metadata": "", "Request": " sent", "RequestResponse": " sent answered"} {
 		t.Run(level, func(t *testing.T) {
@@ -165,8 +165,8 @@ func TestAuditLevels(t *testing.T) {
 	}
 }
 
-// Of a request that took half a second it is recorded where its time went, as by kube-apiserver: no object is made for an error or for discovery, and
-// what is no object of the API is not encoded as one.
+// For a request of half a second the audit records the durations of its parts, as kube-apiserver does: errors and discovery have no object to make,
+// and what is no API object is not encoded as one.
 func TestAuditSaysWhereTimeWent(t *testing.T) {
 	s, kept := audited(t, "- level: Metadata", func(c *server.Config) {
 		who := c.Authenticator
@@ -188,7 +188,7 @@ func TestAuditSaysWhereTimeWent(t *testing.T) {
 		ask(s.Handler(), method, path, c.body)
 		events, got := kept.take(), ""
 		for _, name := range slices.Sorted(maps.Keys(events[len(events)-1].Annotations)) {
-			if part, ok := strings.CutPrefix(name, "apiserver.latency.k8s.io/"); ok && (part != "etcd" || method == "POST") { // reads need not ask the database
+			if part, ok := strings.CutPrefix(name, "apiserver.latency.k8s.io/"); ok && (part != "etcd" || method == "POST") { // reads need not query the database
 				got += part + " "
 			}
 		}
@@ -198,7 +198,7 @@ func TestAuditSaysWhereTimeWent(t *testing.T) {
 	}
 }
 
-// At the level Metadata nothing of a Secret is recorded, also when a patch of it is refused with what it would have become.
+// At level Metadata no data of a Secret are recorded, even if a patch is rejected with an error that quotes the patched object.
 func TestAuditKeepsSecrets(t *testing.T) {
 	const old, sent = "b2xk", "not-encoded!"
 	patches := map[string]string{
@@ -250,7 +250,7 @@ func TestAuditKeepsSecrets(t *testing.T) {
 	}
 }
 
-// What a client got is what is recorded, whatever the encoding in which it asked for it.
+// The audit records the response that the client got, whatever its encoding.
 func TestAuditRecordsTheAnswer(t *testing.T) {
 	s, kept := audited(t, "- level: RequestResponse\n  omitStages: [RequestReceived]", nil)
 	ask(s.Handler(), "POST", "/api/v1/namespaces", aNamespace)
@@ -266,7 +266,7 @@ func TestAuditRecordsTheAnswer(t *testing.T) {
 			for _, media := range []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"} {
 				w := ask(s.Handler(), "GET", path, "", "Accept", media+as)
 				events := kept.take()
-				if w.Code == http.StatusNotAcceptable { // the Status is in no form that is accepted, and in no event, as with kube-apiserver
+				if w.Code == http.StatusNotAcceptable { // as in kube-apiserver, no event has a Status in a format that the client does not accept
 					if len(events) != 1 || events[0].ResponseObject != nil || events[0].ResponseStatus.Code != http.StatusNotAcceptable {
 						t.Errorf("%s as %s%s: %v", path, media, as, brief(events))
 					}
@@ -290,7 +290,7 @@ func TestAuditRecordsTheAnswer(t *testing.T) {
 	}
 }
 
-// withoutAges takes from the rows of a table of namespaces what depends on the second in which it was made.
+// withoutAges removes the time-dependent ages from the rows of a Table of namespaces.
 func withoutAges(table any) {
 	rows, _ := table.(map[string]any)["rows"].([]any)
 	for _, row := range rows {
@@ -300,7 +300,7 @@ func withoutAges(table any) {
 	}
 }
 
-// Stages and managedFields are left out where the policy says so.
+// Stages and managedFields are omitted as the policy says.
 func TestAuditOmits(t *testing.T) {
 	s, kept := audited(t, "- level: RequestResponse\n  omitStages: [RequestReceived]\n  omitManagedFields: true", nil)
 	for _, send := range []struct{ method, path, body, accept string }{

@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// A change tells who sent the request, as whom, and by what program.
+// A change has the user, the impersonated user and the user agent of its request.
 func TestChangesHaveAuthors(t *testing.T) {
 	var store *sqlstore.Store
 	s, _ := servertest.New(t, func(c *server.Config) { store = c.Store.(*sqlstore.Store) })

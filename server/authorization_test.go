@@ -22,15 +22,14 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// guarded is a server where RBAC decides, with what is there from the start. Whoever says a name is that user; groups come after
-// commas.
+// guarded returns a server with RBAC and the bootstrap policy. The Authorization header of a request names its user and, after commas, the groups.
 func guarded(t *testing.T, modes ...string) http.Handler {
 	t.Helper()
 	s, _ := guardedBy(t, authz.Options{Modes: modes}, nil)
 	return s.Handler()
 }
 
-// guardedBy is guarded by whatever authorizers; change, when set, has the last word.
+// guardedBy is guarded with any authorizers; change, when set, may modify the configuration.
 func guardedBy(t *testing.T, o authz.Options, change func(*server.Config)) (*server.Server, server.Config) {
 	t.Helper()
 	s, c := servertest.New(t, func(c *server.Config) {
@@ -63,12 +62,12 @@ func guardedBy(t *testing.T, o authz.Options, change func(*server.Config)) (*ser
 	return s, c
 }
 
-// unsigned makes tokens that are worth nothing.
+// unsigned issues worthless tokens.
 type unsigned struct{}
 
 func (unsigned) GenerateToken(context.Context, *jwt.Claims, any) (string, error) { return "t", nil }
 
-// send sends a request as somebody, and returns code and body.
+// send sends a request as a user, and returns code and body.
 func send(h http.Handler, who, method, path, body string, headers ...string) (int, string) {
 	r := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -88,7 +87,7 @@ func send(h http.Handler, who, method, path, body string, headers ...string) (in
 
 const admin = "admin," + user.SystemPrivilegedGroup
 
-// must is send for what has to succeed.
+// must is send for requests that have to succeed.
 func must(t *testing.T, h http.Handler, who, method, path, body string) {
 	t.Helper()
 	if code, got := send(h, who, method, path, body); code >= 300 {
@@ -107,7 +106,7 @@ func bindingOf(kind, name, refKind, ref, who string) string {
 		`","kind":"` + refKind + `","name":"` + ref + `"},"subjects":[{"kind":"User","apiGroup":"` + rbacv1.GroupName + `","name":"` + who + `"}]}`
 }
 
-// The anonymous user may do what the bootstrap policy gives it, and is told so in kube-apiserver's words otherwise.
+// The anonymous user may do what the bootstrap policy allows, and otherwise gets kube-apiserver's error.
 func TestAnonymousUser(t *testing.T) {
 	h := guarded(t, "Node", "RBAC")
 	for path, want := range map[string]int{"/healthz": 200, "/livez": 200, "/readyz": 200, "/version": 200, "/api": 403, "/apis": 403, "/metrics": 403,
@@ -129,7 +128,7 @@ func TestAnonymousUser(t *testing.T) {
 	}
 }
 
-// Nobody gives a right that they do not have, by whatever way a role or binding is written.
+// No user can grant a right that they lack, by any way to write a role or binding.
 func TestNobodyEscalates(t *testing.T) {
 	h := guarded(t, "RBAC")
 	own := `{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}`
@@ -174,17 +173,17 @@ func TestNobodyEscalates(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.method, c.path, code, body)
 		}
 	}
-	// What the garbage collector needs to do takes no rights of the role's, and so does what changes nothing.
+	// A change of finalizers, for the garbage collector, needs no rights of the role, and neither does an update without changes.
 	must(t, h, "jane", "PATCH", rbacPath+"clusterroles/more", `{"metadata":{"finalizers":["a.b/c"]}}`)
 	must(t, h, "jane", "PATCH", rbacPath+"clusterroles/more", `{"metadata":{"finalizers":null}}`)
-	// escalate and bind allow it.
+	// The verbs escalate and bind allow it.
 	must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", "bolder", `{"apiGroups":["rbac.authorization.k8s.io"],"resources":["clusterroles"],"verbs":["escalate","bind"]}`))
 	must(t, h, admin, "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "bolder", "ClusterRole", "bolder", "jane"))
 	must(t, h, "jane", "POST", rbacPath+"clusterroles", role("ClusterRole", "new", more))
 	must(t, h, "jane", "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "new", "ClusterRole", "more", "x"))
 }
 
-// Who creates by PUT or by apply needs the right to create.
+// Creating an object by PUT or apply needs the right to create.
 func TestCreateByOtherVerbs(t *testing.T) {
 	h := guarded(t, "RBAC")
 	must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", "w", `{"apiGroups":["*"],"resources":["*"],"verbs":["get","update","patch"]}`))
@@ -203,7 +202,7 @@ func TestCreateByOtherVerbs(t *testing.T) {
 	}
 }
 
-// Being somebody else takes the right to be them: that of old, or that of a mode and of doing so for what is asked.
+// Impersonation needs the right to impersonate the user: the legacy one, or that of a mode together with that for the action.
 func TestImpersonationTakesRights(t *testing.T) {
 	h := guarded(t, "RBAC")
 	give := func(who, name, rules string) {
@@ -252,7 +251,7 @@ func TestImpersonationTakesRights(t *testing.T) {
 	}
 }
 
-// Reviews say what requests are answered with.
+// Access reviews agree with the decisions about requests.
 func TestReviews(t *testing.T) {
 	h := guarded(t, "RBAC")
 	must(t, h, admin, "POST", rbacPath+"namespaces/default/roles", role("Role", "r", `{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}`))
@@ -275,7 +274,7 @@ func TestReviews(t *testing.T) {
 	}
 }
 
-// A binding to a role that is not there is refused in the words of kube-apiserver, which names what the request is about.
+// A binding to a missing role is rejected with kube-apiserver's error, which names the resource of the request.
 func TestBindingsToNothing(t *testing.T) {
 	h := guarded(t, "RBAC")
 	must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", "writer", `{"apiGroups":["rbac.authorization.k8s.io"],"resources":["*"],"verbs":["create"]}`))
@@ -308,7 +307,7 @@ func TestBindingsToNothing(t *testing.T) {
 	}
 }
 
-// Where nobody can tell whether something may be done, the answer is kube-apiserver's, which is no Status.
+// If authorization fails with an error, the response is kube-apiserver's, in plain text.
 func TestNobodyCanTell(t *testing.T) {
 	s, _ := servertest.New(t, func(c *server.Config) {
 		c.Pipeline = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{

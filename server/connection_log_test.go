@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// crowded is a listener of a process that has no file left for a connection.
+// crowded is a listener in a process without free file descriptors.
 type crowded struct {
 	net.Listener
 	until time.Time
@@ -27,7 +27,7 @@ func (c crowded) Accept() (net.Conn, error) {
 
 func (crowded) Close() error { return nil }
 
-// While no connection can be accepted, which clients only wait for, the log says so, and not each time.
+// While no connection can be accepted, which clients notice only as a delay, the log says so, but not for each attempt.
 func TestNoConnectionIsAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// On one HTTP/1.1 connection, whose writes are held back where they can be, every answer comes to its end, and an event when it
-// happens: the next request goes out only then.
+// On one HTTP/1.1 connection whose writes may be held back, every response is sent completely, and every event at once: only then does the client
+// send the next request.
 func TestAnswersEnd(t *testing.T) {
 	s := newServer(t, nil)
 	address, stop, done := serve(t, s)

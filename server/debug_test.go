@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/server/authz"
 )
 
-// What tells of the server itself is for those whom RBAC lets see it, each path by itself.
+// The paths about the server itself are open to users with RBAC rules for them, path by path.
 func TestPathsOfTheServer(t *testing.T) {
 	s, _ := guardedBy(t, authz.Options{Modes: []string{"RBAC"}}, func(c *server.Config) {
 		c.Flags = map[string]string{"a": "b"}
@@ -66,7 +66,7 @@ func TestPathsOfTheServer(t *testing.T) {
 	}
 }
 
-// A server without profiling has no such paths.
+// A server without profiling has no profiling paths.
 func TestWithoutProfiling(t *testing.T) {
 	h := newServer(t, func(c *server.Config) { c.WithoutProfiling = true }).Handler()
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/flags/v"} {

@@ -13,10 +13,10 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// What a socket for debugging serves is for the owner of the process, who is not asked for credentials; and nothing else is served there.
+// The debug socket serves its paths, and no others, to the owner of the process without credentials.
 func TestDebugSocket(t *testing.T) {
 	s := newServer(t, func(c *server.Config) {
-		c.WithoutProfiling = true // elsewhere
+		c.WithoutProfiling = true // has no effect on the socket
 		c.SetVerbosity = func(v string) (string, error) { return "set to " + v, nil }
 	})
 	path := filepath.Join(t.TempDir(), "debug.sock")

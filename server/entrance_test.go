@@ -21,7 +21,7 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// newEntrance makes an entrance to which there is no server yet, and which lets nobody wait unless change says so.
+// newEntrance returns an entrance without a server, in which requests do not wait unless change says so.
 func newEntrance(t *testing.T, change func(*server.EntranceConfig)) *server.Entrance {
 	t.Helper()
 	c := server.EntranceConfig{Logger: servertest.Quiet, Hooks: controlplane.Hooks(true), AllowsAnonymous: func(string) bool { return true },
@@ -37,7 +37,7 @@ func newEntrance(t *testing.T, change func(*server.EntranceConfig)) *server.Entr
 	return e
 }
 
-// checkNames are the names of checks, and which of them failed.
+// checkNames returns the names of all checks, and of those that failed.
 func checkNames(body string) (all, failed []string) {
 	for _, m := range regexp.MustCompile(`(?m)^\[([+-])\](\S+)`).FindAllStringSubmatch(body, -1) {
 		if all = append(all, m[2]); m[1] == "-" {
@@ -47,8 +47,8 @@ func checkNames(body string) (all, failed []string) {
 	return all, failed
 }
 
-// Before there is a server, the health paths have the checks that they will have, of which those fail that are yet to come. Why is said to
-// who asks for it where that is no secret.
+// Before there is a server, the health paths have their later checks, of which the unfinished ones fail. The reason is in the verbose output if it
+// is no secret.
 func TestHealthBeforeTheStart(t *testing.T) {
 	ready := newServer(t, nil)
 	for _, tc := range []struct {
@@ -97,7 +97,7 @@ func TestHealthBeforeTheStart(t *testing.T) {
 	}
 }
 
-// What is not for everybody has to wait, whoever asks; and where those without credentials may not ask how the server is, they are told so.
+// Other requests must wait, whatever their credentials. Where anonymous clients may not read the health paths, they get a 401.
 func TestRequestsBeforeTheStart(t *testing.T) {
 	open := newEntrance(t, nil)
 	closed := newEntrance(t, func(c *server.EntranceConfig) { c.AllowsAnonymous = func(path string) bool { return path == "/livez" } })
@@ -125,8 +125,8 @@ func TestRequestsBeforeTheStart(t *testing.T) {
 	}
 }
 
-// Who waits when the server is ready is answered by it, and so is what comes next through the same connection. By the end of an entrance
-// without a server, who waits is told to come back, and nobody else comes in.
+// The server answers requests that wait when it becomes ready, and later ones on the same connection. If an entrance ends without a server, waiting
+// requests are told to retry, and no others are accepted.
 func TestWaitingForTheStart(t *testing.T) {
 	for _, protocol := range []string{"http/1.1", "h2"} {
 		for _, served := range []bool{true, false} {
@@ -137,7 +137,7 @@ func TestWaitingForTheStart(t *testing.T) {
 
 func checkWaiting(t *testing.T, protocol string, served bool) {
 	given := httptest.NewUnstartedServer(nil)
-	given.StartTLS() // for its certificate
+	given.StartTLS() // to get its certificate
 	certificates := given.TLS.Certificates
 	given.Close()
 	e := newEntrance(t, func(c *server.EntranceConfig) {
@@ -208,7 +208,7 @@ func checkWaiting(t *testing.T, protocol string, served bool) {
 	}
 }
 
-// No more than some wait: the next is told to come back at once.
+// The number of waiting requests is bounded: the next one is told to retry at once.
 func TestWaitingMost(t *testing.T) {
 	e := newEntrance(t, nil)
 	e.Patience(1 << 62)

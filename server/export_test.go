@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/resources/behind"
 )
 
-// Routes are the paths of the router, with what stands for a part of one.
+// Routes returns the router's paths, with wildcards replaced.
 func (s *Server) Routes() (paths []string) {
 	known := map[string]bool{}
 	for _, r := range s.echo.Routes() {
@@ -22,28 +22,28 @@ func (s *Server) Routes() (paths []string) {
 	return paths
 }
 
-// Watches is how many watches there are.
+// Watches is the number of open watches.
 func (s *Server) Watches() int { return s.handlers.Watches() }
 
-// ResolveService is where webhooks behind a Service are reached.
+// ResolveService returns the URL of a webhook behind a Service.
 func (s *Server) ResolveService(namespace, name string, port int32) (*url.URL, error) {
 	return services{behind.New(s.Store, s.Registry), s.RouteToEndpoints}.ResolveEndpoint(namespace, name, port)
 }
 
-// WaitingMost is how many requests may wait for a server.
+// WaitingMost bounds the requests that wait for a server.
 const WaitingMost = waitingMost
 
 // Patience sets how long a request waits for a server.
 func (e *Entrance) Patience(d time.Duration) { e.patience = d }
 
-// AwaitWaiting returns when so many requests wait for a server.
+// AwaitWaiting returns when at least n requests wait for a server.
 func (e *Entrance) AwaitWaiting(n int64) {
 	for e.waiting.Load() < n {
 		runtime.Gosched()
 	}
 }
 
-// InterestedWatches is how many watches priority and fairness takes a write to have to tell.
+// InterestedWatches is the number of watches that priority and fairness expects to receive a write.
 func (s *Server) InterestedWatches(write *genericapirequest.RequestInfo) int {
 	return s.flows.GetInterestedWatchCount(write)
 }

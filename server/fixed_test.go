@@ -14,8 +14,7 @@ type openID struct{}
 func (openID) GetConfigJSON() ([]byte, int) { return []byte(`{"issuer":"https://issuer"}`), 60 }
 func (openID) GetKeysetJSON() ([]byte, int) { return []byte(`{"keys":[]}`), 60 }
 
-// The documents at fixed paths are got, in their one media type, and nothing else; those of an issuer there is not are
-// nowhere.
+// The documents at fixed paths are served for GET and in their one media type only; without an issuer, its documents do not exist.
 func TestFixedDocuments(t *testing.T) {
 	without := newServer(t, nil).Handler()
 	with := newServer(t, func(c *server.Config) { c.OpenID = openID{} }).Handler()
@@ -62,7 +61,7 @@ func TestFixedDocuments(t *testing.T) {
 	}
 }
 
-// What a path means is what is answered for, however it is written.
+// A path is served by its meaning, however it is escaped.
 func TestEscapedPaths(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	for path, want := range map[string]int{"/%61pi": 200, "/ap%69/v1": 200, "/apis%2Fapps": 200, "/apis%2Fapps%2Fv1": 200, "/%68ealthz": 200, "/healthz%2Fping": 200, "/%76ersion": 200,

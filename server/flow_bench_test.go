@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// BenchmarkFlow is what priority and fairness costs a request, by the level that it comes under.
+// BenchmarkFlow measures priority and fairness for a request, by priority level.
 func BenchmarkFlow(b *testing.B) {
 	store := sqlitetest.Open(b)
 	registry := resources.NewRegistry()

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 )
 
-// What clients can make up is not remembered without bounds: neither long names, nor many, nor those of who is nobody.
+// The cache of flows is bounded: no long names, not too many entries, and none for anonymous users, because clients choose these.
 func TestKnownFlowsAreBounded(t *testing.T) {
 	level, schema := bootstrap.SuggestedPriorityLevelConfigurationGlobalDefault, bootstrap.SuggestedFlowSchemaGlobalDefault
 	k := &knownFlows{known: map[flowKey]*knownFlow{}, levels: map[string]*levelQueues{}}

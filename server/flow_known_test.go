@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// What comes again is counted as what comes for the first time.
+// Requests of a known flow are counted like those of a new one.
 func TestFlowKnownIsCounted(t *testing.T) {
 	t.Cleanup(fastpath.Seats.Turn(true))
 	n := newNarrow(t, nil)
@@ -42,7 +42,7 @@ func TestFlowKnownIsCounted(t *testing.T) {
 	}
 	n.send(t.Context(), "own", slow)
 	<-n.store.waiting
-	waits := n.send(t.Context(), "own", quick) // known as it is, it has no seat
+	waits := n.send(t.Context(), "own", quick) // although its flow is known, it gets no seat
 	n.until(1, 1)
 	n.refused(n.now("own", quick))
 	n.store.release <- struct{}{}
@@ -52,9 +52,8 @@ func TestFlowKnownIsCounted(t *testing.T) {
 	n.until(0, 0)
 }
 
-// TestFlowKnownAgreesWithUpstream changes FlowSchemas at random, has requests come that are known by then or are not, and compares under
-// which FlowSchema and level they come with what upstream says of each: also of those that come while the configuration changes, which
-// come under the one before or the one after.
+// TestFlowKnownAgreesWithUpstream changes FlowSchemas at random, sends requests of known and of new flows, and compares their FlowSchema and level
+// with upstream's classification. Requests during a change must get the one before or the one after it.
 func TestFlowKnownAgreesWithUpstream(t *testing.T) {
 	t.Cleanup(fastpath.Seats.Turn(true))
 	n := newNarrow(t, nil)
@@ -67,7 +66,7 @@ func TestFlowKnownAgreesWithUpstream(t *testing.T) {
 		h := n.now(who, path).Header()
 		return h.Get("X-Kubernetes-Pf-Flowschema-Uid") + " " + h.Get("X-Kubernetes-Pf-Prioritylevel-Uid")
 	}
-	// all are what each request comes under now; with is whether it may be known.
+	// all returns the classification of each request; with says whether known flows may be used.
 	all := func(with bool) (said []string) {
 		defer fastpath.Seats.Turn(with)()
 		for _, who := range users {
@@ -144,7 +143,7 @@ func randomFlows(random *rand.Rand, users []string, round int) (schemas []*flowc
 	return schemas, levels
 }
 
-// A user of whom another group is said is another user.
+// A user with different groups is a different flow.
 func TestFlowKnownByGroups(t *testing.T) {
 	t.Cleanup(fastpath.Seats.Turn(true))
 	n := newNarrow(t, nil)

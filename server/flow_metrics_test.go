@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// executingReads are how many reads have been under way, as a share of the limit, since the function was called before.
+// executingReads returns a function for the reads in execution, as a share of the limit, since its last call.
 func executingReads(t *testing.T) func() float64 {
 	t.Helper()
 	gather := func() (sum float64, count uint64) {
@@ -48,7 +48,7 @@ func has(m *dto.Metric, value string) bool {
 	return false
 }
 
-// The gauge of requests under way has all of them, also while one is that upstream's filter was asked about, which knows of no others.
+// The gauge of executing requests has all of them, even while upstream's filter, which counts only its own, admits one.
 func TestFlowCountsAllThatExecute(t *testing.T) {
 	t.Cleanup(fastpath.Seats.Turn(true))
 	n := newNarrow(t, nil)
@@ -66,7 +66,7 @@ func TestFlowCountsAllThatExecute(t *testing.T) {
 		begin("own")
 	}
 	before := share()
-	begin("somebody") // nobody has asked like that: upstream's filter is
+	begin("somebody") // a new flow: upstream's filter classifies it
 	if after := share(); after <= before {
 		t.Errorf("with one more under way the share went from %v to %v", before, after)
 	}
@@ -78,7 +78,7 @@ func TestFlowCountsAllThatExecute(t *testing.T) {
 	}
 }
 
-// A level with queues has the series of who waits, also where nobody has waited yet; and no sum is something else than a number.
+// A level with queues has its series for waiting requests from the start, and no sum is NaN.
 func TestFlowSeriesOfQueues(t *testing.T) {
 	t.Cleanup(fastpath.Seats.Turn(true))
 	n := newNarrow(t, nil)

@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// gauge keeps a value of a metric.
+// gauge keeps the value of a metric.
 type gauge struct {
 	flowmetrics.RatioedGauge
 	mu    sync.Mutex
@@ -54,8 +54,8 @@ func (l *levelUnderTest) reconfigure(t *testing.T, config fq.QueuingConfig, limi
 	completer.Complete(fq.DispatchingConfig{ConcurrencyLimit: limit, ConcurrencyDenominator: limit})
 }
 
-// TestLevelKeepsItsLimit has many requests of all widths come, wait, give up, panic and linger, while the limit changes. No more seats
-// are taken than the greatest limit, each request ends in one way, and at the end nothing is left of any.
+// TestLevelKeepsItsLimit sends many requests of all widths that wait, give up, panic and linger, while the limit changes. They never occupy more
+// seats than the greatest limit, each request ends in exactly one way, and none remains counted at the end.
 func TestLevelKeepsItsLimit(t *testing.T) {
 	t.Cleanup(fastpath.Seats.Turn(true))
 	for name, config := range map[string]fq.QueuingConfig{
@@ -103,7 +103,7 @@ func TestLevelKeepsItsLimit(t *testing.T) {
 							refused.Add(1)
 						}
 						if random.IntN(20) == 0 {
-							// Upstream loses count of the seats that are wanted where there are fewer than the final ones of a request.
+							// Upstream loses count of the seat demand when a level has fewer seats than the final width of a request.
 							l.reconfigure(t, config, narrowest+random.IntN(limit-narrowest+1))
 						}
 						if random.IntN(3) == 0 {
@@ -127,7 +127,7 @@ func TestLevelKeepsItsLimit(t *testing.T) {
 			}
 			for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(time.Millisecond) {
 				if direct, queued := taken(); direct == 0 && queued == 0 && l.occupied.now() == 0 {
-					break // those that linger are gone
+					break // those that linger have ended
 				}
 			}
 			direct, queued := taken()
@@ -139,7 +139,7 @@ func TestLevelKeepsItsLimit(t *testing.T) {
 					t.Errorf("the gauge of %s is at %v", name, g.now())
 				}
 			}
-			// Upstream does not count who goes away while it is dispatched.
+			// Upstream does not count a request that is cancelled while it is dispatched.
 			if d := l.Dump(true); d.Dispatched != int(executed.Load()) || d.Rejected > int(refused.Load()) || d.Executing != 0 || d.Waiting != 0 || d.SeatsInUse != 0 {
 				t.Errorf("%d executed, %d refused; the dump has %+v", executed.Load(), refused.Load(), d)
 			}
@@ -147,11 +147,11 @@ func TestLevelKeepsItsLimit(t *testing.T) {
 	}
 }
 
-// running is a request that is being answered, by each of two levels.
+// running is a request in execution on each of two levels.
 type running struct{ end, ended [2]chan struct{} }
 
-// FuzzSeats: requests come and go, as many as need not wait. Each is let in, or refused, by the path as by upstream's queues alone, and
-// what is taken then is the same.
+// FuzzSeats starts and ends requests that need not wait. The fast path admits and rejects the same ones as upstream's queues alone, and then
+// occupies the same seats.
 func FuzzSeats(f *testing.F) {
 	for _, seed := range []string{"aAbBcC", "abcd0123", "hhh0a1", "aaaaaaaaaaaa000000000000", "dD00hH1"} {
 		f.Add(seed, 0, 1)
@@ -172,7 +172,7 @@ func FuzzSeats(f *testing.F) {
 			}
 		}()
 		for _, step := range []byte(steps) {
-			if step >= '0' && step <= '9' { // one ends
+			if step >= '0' && step <= '9' { // one request ends
 				if i := int(step - '0'); i < len(all) {
 					all[i].stop()
 					all = append(all[:i], all[i+1:]...)
@@ -188,7 +188,7 @@ func FuzzSeats(f *testing.F) {
 	})
 }
 
-// startBoth has a request begin on the level with the path, and on the one without, unless it would wait.
+// startBoth starts a request on the level with the fast path and on the one without, unless it would wait.
 func startBoth(t *testing.T, levels [2]*levelUnderTest, config fq.QueuingConfig, limit, seats int) *running {
 	if config.DesiredNumQueues > 0 && levels[0].Dump(false).SeatsInUse+seats > limit {
 		return nil
@@ -221,7 +221,7 @@ func startBoth(t *testing.T, levels [2]*levelUnderTest, config fq.QueuingConfig,
 	return r
 }
 
-// stop ends a request.
+// stop ends the request.
 func (r *running) stop() {
 	for i, end := range r.end {
 		if end != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// narrow is a server on which "own" comes under a level of one seat, and everybody else under another.
+// narrow is a server on which user "own" has a level of one seat, and all others have another level.
 type narrow struct {
 	*testing.T
 	*server.Server
@@ -47,14 +47,14 @@ func newNarrow(t *testing.T, change func(*server.Config)) *narrow {
 	return n
 }
 
-// use gives the level of "own" so many seats, and says what becomes of requests that find none.
+// use gives the level of "own" that many seats, and a response for requests without a seat.
 func (n *narrow) use(response *flowcontrolv1.LimitResponse, seats int32) {
 	const name = "own"
 	none, shares := int32(0), seats
 	level := &flowcontrolv1.PriorityLevelConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid-of-level"},
 		Spec: flowcontrolv1.PriorityLevelConfigurationSpec{Type: flowcontrolv1.PriorityLevelEnablementLimited, Limited: &flowcontrolv1.LimitedPriorityLevelConfiguration{
 			NominalConcurrencyShares: &shares, LendablePercent: &none, BorrowingLimitPercent: &none, LimitResponse: *response}}}
-	// The shares of both add up to the seats of the server, so that a share is a seat.
+	// The shares of both levels add up to the server's seats, so that one share is one seat.
 	rest, left := bootstrap.SuggestedPriorityLevelConfigurationGlobalDefault.DeepCopy(), 15-seats // catch-all has 5
 	rest.Spec.Limited.NominalConcurrencyShares = &left
 	schema := bootstrap.SuggestedFlowSchemaGlobalDefault.DeepCopy()
@@ -63,7 +63,7 @@ func (n *narrow) use(response *flowcontrolv1.LimitResponse, seats int32) {
 	n.UseFlows([]*flowcontrolv1.FlowSchema{schema, bootstrap.SuggestedFlowSchemaGlobalDefault}, []*flowcontrolv1.PriorityLevelConfiguration{level, rest})
 }
 
-// send sends a GET as somebody, and returns what will be answered.
+// send sends a GET as a user, and returns a channel for the response.
 func (n *narrow) send(ctx context.Context, who, path string) <-chan *httptest.ResponseRecorder {
 	answered := make(chan *httptest.ResponseRecorder, 1)
 	go func() {
@@ -76,7 +76,7 @@ func (n *narrow) send(ctx context.Context, who, path string) <-chan *httptest.Re
 	return answered
 }
 
-// now is send, and waits for the answer.
+// now is send, and waits for the response.
 func (n *narrow) now(who, path string) *httptest.ResponseRecorder {
 	return <-n.send(n.Context(), who, path)
 }
@@ -91,7 +91,7 @@ func (n *narrow) dumped(name, first string) (found []string) {
 	return found
 }
 
-// until waits until the level of "own" has so many requests that wait, and that are being answered.
+// until waits until the level of "own" has that many waiting and executing requests.
 func (n *narrow) until(waiting, executing int) {
 	n.Helper()
 	n.untilLevel(func(cells []string) bool { return cells[4] == fmt.Sprint(waiting) && cells[5] == fmt.Sprint(executing) })
@@ -121,10 +121,10 @@ func (n *narrow) refused(w *httptest.ResponseRecorder) {
 	}
 }
 
-// TestFlowQueues: who finds no seat waits, who finds no place to wait gets 429, and nobody else is disturbed.
+// TestFlowQueues checks that a request without a seat waits, that one without a place in the queue gets 429, and that other levels are unaffected.
 func TestFlowQueues(t *testing.T) {
 	n := newNarrow(t, nil)
-	counted := n.metrics() // by all servers of the process
+	counted := n.metrics() // shared by all servers of the process
 	before := func(name string) int { return counted[name] }
 	first := n.send(t.Context(), "own", slow)
 	<-n.store.waiting
@@ -170,7 +170,7 @@ func TestFlowQueues(t *testing.T) {
 	}
 }
 
-// metrics are those of the server, by name and labels.
+// metrics returns the server's metrics, by name and labels.
 func (n *narrow) metrics() map[string]int {
 	values := map[string]int{}
 	for line := range strings.Lines(n.now("master", "/metrics").Body.String()) {
@@ -192,7 +192,7 @@ func (n *narrow) metric(name string) int {
 	return value
 }
 
-// A level without queues refuses at once, and one that is given more seats has them for the next request.
+// A level without queues rejects at once, and new seats are available to the next request.
 func TestFlowConfigured(t *testing.T) {
 	n := newNarrow(t, nil)
 	defer close(n.store.release)
@@ -210,7 +210,7 @@ func TestFlowConfigured(t *testing.T) {
 	n.until(0, 2)
 }
 
-// Nothing keeps its seat: not who panics, not who goes away while waiting, not who waits too long.
+// Every request releases its seat: after a panic, after a disconnect while it waits, and after waiting too long.
 func TestFlowGivesBack(t *testing.T) {
 	n := newNarrow(t, nil)
 	n.store.View = panicking{n.store.View}
@@ -228,7 +228,7 @@ func TestFlowGivesBack(t *testing.T) {
 	cancel()
 	n.refused(<-gone)
 	n.until(0, 1)
-	n.refused(n.now("own", quick+"?timeout=200ms")) // a quarter of which it may wait
+	n.refused(n.now("own", quick+"?timeout=200ms")) // it may wait for a quarter of that
 	close(n.store.release)
 	<-first
 	n.until(0, 0)
@@ -243,7 +243,7 @@ func (p panicking) Get(ctx context.Context, key resources.Key, at resources.At) 
 	return p.View.Get(ctx, key, at)
 }
 
-// A watch has its seat until it has begun, and waits for it like everybody. It is refused like everybody.
+// A watch occupies its seat until it is initialized, and is queued and rejected like other requests.
 func TestFlowOfWatches(t *testing.T) {
 	n := newNarrow(t, nil)
 	ctx, stop := context.WithCancel(t.Context())
@@ -269,7 +269,7 @@ func TestFlowOfWatches(t *testing.T) {
 	}
 }
 
-// What the server asks itself, on behalf of anybody, needs no seat: the request that it is part of may have the last.
+// The server's internal requests need no seat, because the requests that cause them may occupy the last one.
 func TestFlowOfTheServerItself(t *testing.T) {
 	n := newNarrow(t, nil)
 	first := n.send(t.Context(), "own", slow)

@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// slowStore answers lists of PodTemplates when who asks gives up, or with an error.
+// slowStore answers lists of PodTemplates when the caller gives up, or with an error.
 type slowStore struct {
 	resources.View
 	asked chan struct{}
@@ -22,7 +22,7 @@ type slowStore struct {
 }
 
 func (s *slowStore) Snapshot(ctx context.Context, resource string, at resources.At) (resources.Snapshot, error) {
-	if resource != "podtemplates" || at.Match == resources.Any { // which waits for nothing
+	if resource != "podtemplates" || at.Match == resources.Any { // such a read waits for nothing
 		return s.View.Snapshot(ctx, resource, at)
 	}
 	if s.err != nil {
@@ -33,7 +33,7 @@ func (s *slowStore) Snapshot(ctx context.Context, resource string, at resources.
 	return nil, ctx.Err()
 }
 
-// logBuffer is a log that goroutines share.
+// logBuffer is a log for concurrent use.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -51,7 +51,7 @@ func (l *logBuffer) String() string {
 	return l.text.String()
 }
 
-// A client that goes away is no error of the server. What goes wrong for a client that is there is.
+// A disconnect of the client is no error of the server. An error with the client connected is one.
 func TestClientsThatGoAwayAreNoErrors(t *testing.T) {
 	var log logBuffer
 	store := &slowStore{asked: make(chan struct{})}
@@ -85,7 +85,7 @@ func TestClientsThatGoAwayAreNoErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer.Body.Close()
-	stop() // waits for the requests under way
+	stop() // waits for requests in flight
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

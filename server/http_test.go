@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// TestCORS: browsers let pages of the origins that were named ask, and ask so before, without an identity.
+// TestCORS checks that browsers allow requests from pages of the configured origins, preflight requests without credentials included.
 func TestCORS(t *testing.T) {
 	h := newServer(t, func(c *server.Config) {
 		c.CORSAllowedOrigins, c.HSTSDirectives = []string{`//example\.com(:|$)`}, []string{"max-age=31536000", "includeSubDomains"}
@@ -54,11 +54,11 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// serveTLS lets a server serve HTTPS on loopback until stop.
+// serveTLS makes a server serve HTTPS on loopback until stop.
 func serveTLS(t *testing.T, change func(*server.Config)) (s *server.Server, address string, stop context.CancelFunc, done <-chan error) {
 	t.Helper()
 	given := httptest.NewUnstartedServer(nil)
-	given.StartTLS() // for its certificate
+	given.StartTLS() // to get its certificate
 	certificates := given.TLS.Certificates
 	given.Close()
 	s = newServer(t, func(c *server.Config) {
@@ -69,7 +69,7 @@ func serveTLS(t *testing.T, change func(*server.Config)) (s *server.Server, addr
 	return s, address, stop, done
 }
 
-// knownClient sends requests as somebody known, over connections that are counted.
+// knownClient sends requests as an authenticated user, and counts its connections.
 type knownClient struct {
 	*http.Transport
 	dialed atomic.Int32
@@ -77,7 +77,7 @@ type knownClient struct {
 
 func newKnownClient(t *testing.T) *knownClient {
 	c := &knownClient{}
-	c.Transport = &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // not what is tested
+	c.Transport = &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // not under test
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			c.dialed.Add(1)
 			return (&net.Dialer{}).DialContext(ctx, network, address)
@@ -104,7 +104,7 @@ func (c *knownClient) get(t *testing.T, url string) (code int, proto string, h h
 	return w.StatusCode, w.Proto, w.Header
 }
 
-// A client of HTTP/2 goes on by another connection when it is told to; one of a server without HTTP/2 speaks HTTP/1.1.
+// An HTTP/2 client opens another connection after a GOAWAY; with a server without HTTP/2, the client uses HTTP/1.1.
 func TestGoaway(t *testing.T) {
 	for chance, want := range map[float64]int{0: 1, 1: 3} {
 		_, address, stop, done := serveTLS(t, func(c *server.Config) { c.GoawayChance = chance })
@@ -129,8 +129,8 @@ func TestGoaway(t *testing.T) {
 	}
 }
 
-// TestShutdownDelay: a server that is told to stop says so, and answers as before for a while. Then, if that is wanted, it sends new
-// requests to others until the last that it has is answered.
+// TestShutdownDelay checks that a stopping server reports that it is not ready, and goes on serving for a while. Then, with RetryAfter, it rejects
+// new requests until those in flight are finished.
 func TestShutdownDelay(t *testing.T) {
 	var store *blockedStore
 	s := newServer(t, func(c *server.Config) {
@@ -147,7 +147,7 @@ func TestShutdownDelay(t *testing.T) {
 	<-store.waiting
 	stop()
 	other := newKnownClient(t)
-	for code := 200; code == 200; { // from now on, for a while
+	for code := 200; code == 200; { // for a while, from now on
 		code, _, _ = other.get(t, "http://"+address+"/readyz")
 	}
 	answered, refused := 0, 0

@@ -8,8 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// FuzzImpersonation reads the headers by which clients ask to be somebody else: who is named is named word for word, nothing is somebody
-// without a name, and what was read is not passed on.
+// FuzzImpersonation parses impersonation headers: names are taken unchanged, other properties need a name, and the headers are removed afterwards.
 func FuzzImpersonation(f *testing.F) {
 	f.Add("Impersonate-User", "jane", "Impersonate-Group", "team")
 	f.Add("impersonate-user", "", "Impersonate-Uid", "1")

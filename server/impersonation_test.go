@@ -18,7 +18,7 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// whoAmI asks under whose name a request with these headers is answered.
+// whoAmI asks for the user as whom a request with these headers is answered.
 func whoAmI(t *testing.T, h http.Handler, headers http.Header) (int, authenticationv1.UserInfo, string) {
 	t.Helper()
 	r := httptest.NewRequest("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", strings.NewReader(`{}`))
@@ -42,7 +42,7 @@ func whoAmI(t *testing.T, h http.Handler, headers http.Header) (int, authenticat
 	return w.Code, review.UserInfo, answer.Message
 }
 
-// The answers were kube-apiserver's.
+// The expected responses were recorded from kube-apiserver.
 func TestImpersonation(t *testing.T) {
 	type extra = map[string]authenticationv1.ExtraValue
 	for name, c := range map[string]struct {
@@ -65,7 +65,7 @@ func TestImpersonation(t *testing.T) {
 				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:n", "system:authenticated"}}},
 		"a service account in another group": {http.Header{"Impersonate-User": {"system:serviceaccount:n:sa"}, "Impersonate-Group": {"g"}},
 			authenticationv1.UserInfo{Username: "system:serviceaccount:n:sa", Groups: []string{"g", "system:authenticated"}}},
-		// Whether clients without credentials are let in does not matter.
+		// This does not depend on whether anonymous clients are allowed.
 		"the anonymous user": {http.Header{"Impersonate-User": {"system:anonymous"}},
 			authenticationv1.UserInfo{Username: "system:anonymous", Groups: []string{"system:unauthenticated"}}},
 		"a node": {http.Header{"Impersonate-User": {"system:node:n1"}},
@@ -76,7 +76,7 @@ func TestImpersonation(t *testing.T) {
 			authenticationv1.UserInfo{Username: "system:node:N_1", Groups: []string{"system:authenticated"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newServer(t, nil).Handler() // on which nobody was anybody else before
+			h := newServer(t, nil).Handler() // without earlier impersonations
 			c.headers.Set("Authorization", "known")
 			code, got, message := whoAmI(t, h, c.headers)
 			if diff := cmp.Diff(c.want, got); code != http.StatusCreated || diff != "" {
@@ -109,7 +109,7 @@ func TestImpersonationRefused(t *testing.T) {
 	}
 }
 
-// Who was somebody else in one mode is tried to be others in that first: a node has its group in the modes for nodes alone.
+// The mode of a user's last impersonation is tried first: only the node modes give a node its group.
 func TestLastImpersonationComesFirst(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	node := func(want ...string) {
@@ -127,11 +127,11 @@ func TestLastImpersonationComesFirst(t *testing.T) {
 	if code, _, message := whoAmI(t, h, http.Header{"Authorization": {"known"}, "Impersonate-User": {"jane"}}); code != 201 {
 		t.Fatal(code, message)
 	}
-	node("system:authenticated") // jane was one in the older mode, too
+	node("system:authenticated") // jane's last mode was the legacy one
 }
 
-// With ConstrainedImpersonation=false authorizers are asked by kube-apiserver's older filter: in another order, of names and groups in no
-// version. Of a failing authorizer the client is told nothing.
+// With ConstrainedImpersonation=false, authorization follows kube-apiserver's older filter: the order differs, and names and groups have no
+// version. The client is not told of a failing authorizer.
 func TestUnconstrainedImpersonation(t *testing.T) {
 	var asked []string
 	h := newServer(t, func(c *server.Config) {
@@ -178,7 +178,7 @@ func TestUnconstrainedImpersonation(t *testing.T) {
 	}
 }
 
-// Where the modes are on, a client is told what kept an authorizer from an answer, and what it says besides.
+// With the feature gate on, the client gets the error of a failing authorizer, together with its reason.
 func TestImpersonationBesideFailingAuthorizer(t *testing.T) {
 	for name, c := range map[string]struct {
 		reason string

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What the index lists is there, and what people and probes written for kube-apiserver ask for is listed.
+// All paths in the index exist, and the index has the paths that people and probes for kube-apiserver use.
 func TestIndex(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	var index struct{ Paths []string }
@@ -19,7 +19,7 @@ func TestIndex(t *testing.T) {
 	for _, path := range index.Paths {
 		want := 200
 		if path == "/openapi/v3/" {
-			want = 404 // what is below it is served; kube-apiserver lists it and answers the same
+			want = 404 // it only has paths below; kube-apiserver lists it, too, and answers alike
 		}
 		if w := get(h, path, "known"); w.Code != want {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)

@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/server/health"
 )
 
-// What the health checks have come to is told at /metrics/slis, from the last DELETE on.
+// The results of health checks are at /metrics/slis, since the last DELETE.
 func TestIndicators(t *testing.T) {
 	var broken error
 	s := newServer(t, func(c *server.Config) {
@@ -48,7 +48,7 @@ func TestIndicators(t *testing.T) {
 	}
 }
 
-// The time that requests take is told in buckets of both kinds (KEP-5808).
+// Request durations have classic and native histograms (KEP-5808).
 func TestNativeHistograms(t *testing.T) {
 	metrics := prometheus.NewRegistry()
 	s := newServer(t, func(c *server.Config) { c.Metrics = metrics })

@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/server/authn"
 )
 
-// Who may ask for tokens gets them for those as whom they may act, and for nobody else.
+// A user who may request tokens gets them only for users whom they may impersonate.
 func TestTokensForUsers(t *testing.T) {
 	h := guarded(t, "RBAC")
 	must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", "tokens", `{"nonResourceURLs":["/rowlock/tokens"],"verbs":["post","get"]},

@@ -32,7 +32,7 @@ Anonymous:             0 kB
 	}
 }
 
-// The program finds its own code, and runs on after it has let go of it.
+// The program finds the pages of its own code, and continues after it has dropped them.
 func TestDropCode(t *testing.T) {
 	smaps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// BenchmarkOneOfManyTypes adds a type without a Go type where there are few and where there are a thousand, each in a group of its
-// own, and has one thing brought up to date. ARCHITECTURE.md has its figures ("What one type of many costs").
+// BenchmarkOneOfManyTypes adds a custom resource where there are few and where there are a thousand, each in its own group, and updates one
+// document. ARCHITECTURE.md has the figures ("What one type of many costs").
 func BenchmarkOneOfManyTypes(b *testing.B) {
 	for _, many := range []int{10, 1000} {
 		b.Run(fmt.Sprint("types=", many), func(b *testing.B) {
@@ -39,7 +39,7 @@ func BenchmarkOneOfManyTypes(b *testing.B) {
 	}
 }
 
-// asked asks for what is made of the types.
+// asked requests a document about the types.
 func asked(path, accept string) func(*testing.B, *server.Server, *resources.Catalog) {
 	return func(b *testing.B, s *server.Server, _ *resources.Catalog) {
 		if path == "" {
@@ -55,7 +55,7 @@ func asked(path, accept string) func(*testing.B, *server.Server, *resources.Cata
 	}
 }
 
-// oneOfMany measures what follows a change of one type.
+// oneOfMany measures the work after a change of one type.
 func oneOfMany(b *testing.B, many int, follower follow.Handler, then func(*testing.B, *server.Server, *resources.Catalog)) {
 	s, c := servertest.New(b, nil)
 	types := make([]*resources.Type, b.N+1)
@@ -85,7 +85,7 @@ func oneOfMany(b *testing.B, many int, follower follow.Handler, then func(*testi
 		})
 		then(b, s, c.Registry.Catalog())
 	}
-	add(types[b.N]) // everything is made once
+	add(types[b.N]) // builds everything once
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
@@ -105,7 +105,7 @@ func benchType(b *testing.B, group, note string) *resources.Type {
 	return t
 }
 
-// waiter is a follow.Handler that says whose types are followed.
+// waiter is a follow.Handler that signals each followed catalog.
 type waiter struct{ turned chan *resources.Catalog }
 
 func (w *waiter) Begin() {}

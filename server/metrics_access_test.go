@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/server/authz"
 )
 
-// Who was known, what was allowed, and who was somebody else is counted under kube-apiserver's names.
+// Authentication, authorization and impersonation are counted under kube-apiserver's names.
 func TestAccessIsCounted(t *testing.T) {
 	s, _ := guardedBy(t, authz.Options{Modes: []string{"Node", "RBAC"}}, func(c *server.Config) {
 		by := c.Authenticator
@@ -34,7 +34,7 @@ func TestAccessIsCounted(t *testing.T) {
 	send(h, "jane", "GET", "/api", "", "Impersonate-User", "admin")
 	after := series(t, h)
 	for name, want := range map[string]float64{
-		`authenticated_user_requests{username="admin"}`:                                                          3, // with what reads this here
+		`authenticated_user_requests{username="admin"}`:                                                          3, // the scrape of this test included
 		`authenticated_user_requests{username="email_id"}`:                                                       1,
 		`authenticated_user_requests{username="other"}`:                                                          4,
 		`authentication_attempts{result="success"}`:                                                              8,
@@ -43,9 +43,9 @@ func TestAccessIsCounted(t *testing.T) {
 		`authentication_duration_seconds_count{result="success"}`:                                                8,
 		`authorization_attempts_total{result="allowed"}`:                                                         6,
 		`apiserver_request_filter_duration_seconds_count{filter="authentication"}`:                               10,
-		`apiserver_request_filter_duration_seconds_count{filter="constrainedimpersonation"}`:                     7, // who was refused did not pass
+		`apiserver_request_filter_duration_seconds_count{filter="constrainedimpersonation"}`:                     7, // rejected requests are not among them
 		`apiserver_request_filter_duration_seconds_count{filter="priorityandfairness"}`:                          7,
-		`apiserver_request_filter_duration_seconds_count{filter="authorization"}`:                                6, // nor did who was not allowed to
+		`apiserver_request_filter_duration_seconds_count{filter="authorization"}`:                                6, // requests rejected by authorization are not among them
 		`authorization_attempts_total{result="no-opinion"}`:                                                      1,
 		`authorization_attempts_total{result="denied"}`:                                                          0,
 		`authorization_attempts_total{result="error"}`:                                                           0,
@@ -63,7 +63,7 @@ func TestAccessIsCounted(t *testing.T) {
 	}
 }
 
-// Who asks for a token for somebody else is not somebody else by that.
+// A request for another user's token is no impersonation.
 func TestTokensAreNoImpersonations(t *testing.T) {
 	h := guarded(t, "RBAC")
 	before := series(t, h)
@@ -76,7 +76,7 @@ func TestTokensAreNoImpersonations(t *testing.T) {
 	}
 }
 
-// series is what an administrator reads at /metrics.
+// series returns the series at /metrics, read as an administrator.
 func series(t *testing.T, h http.Handler) map[string]float64 {
 	t.Helper()
 	code, body := send(h, "admin,system:masters", "GET", "/metrics", "")

@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// BenchmarkSteps is what it costs to measure the steps that one request passes.
+// BenchmarkSteps measures the timing of the filters that one request passes.
 func BenchmarkSteps(b *testing.B) {
 	access, err := newAccessMetrics(prometheus.NewRegistry(), "impersonation")
 	if err != nil {
@@ -24,7 +24,7 @@ func BenchmarkSteps(b *testing.B) {
 	}
 }
 
-// BenchmarkCommits is what it costs to count one.
+// BenchmarkCommits measures counting one commit.
 func BenchmarkCommits(b *testing.B) {
 	t, err := newCommitTimes(prometheus.NewRegistry())
 	if err != nil {

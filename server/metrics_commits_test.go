@@ -2,11 +2,11 @@ package server_test
 
 import "testing"
 
-// Writes are counted by what they do and to which type, under the names by which kube-apiserver counts what it asks of etcd.
+// Writes are counted by operation and type, under kube-apiserver's names for requests to etcd.
 func TestCommitsAreCounted(t *testing.T) {
 	send, store := onStalling(t, false)
 	send("POST", "/api/v1/namespaces", team)
-	send("POST", "/api/v1/namespaces", team) // there is one
+	send("POST", "/api/v1/namespaces", team) // it exists
 	send("PUT", "/api/v1/namespaces/team", team)
 	store.fails.Store(true)
 	send("PUT", "/api/v1/namespaces/team", team)

@@ -23,7 +23,7 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// What kube-apiserver does not count of requests is not counted, and the rest has its labels.
+// Requests that kube-apiserver does not count are not counted, and the others have its labels.
 func TestWhatIsCounted(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	send := func(by, method, path, accept, body string) {
@@ -80,8 +80,7 @@ func TestWhatIsCounted(t *testing.T) {
 	}
 }
 
-// Certificates are counted that were issued to who said for how long, and whether it is that; so are discoveries, and logs of Pods that were
-// asked for.
+// Certificates are counted by the requested duration and whether they got it; discovery documents and requests for logs of Pods are counted, too.
 func TestWhatUpstreamKeepsIsCounted(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	send := func(method, path, body string) {
@@ -116,7 +115,7 @@ func TestWhatUpstreamKeepsIsCounted(t *testing.T) {
 	}
 }
 
-// An answer that is cut off is counted as such, with kube-apiserver's labels.
+// A truncated response is counted as aborted, with kube-apiserver's labels.
 func TestAbortsAreCounted(t *testing.T) {
 	h := newServer(t, func(c *server.Config) {
 		c.Pipeline = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Authorizer: authorizer.AuthorizerFunc(
@@ -139,7 +138,7 @@ func TestAbortsAreCounted(t *testing.T) {
 		`apiserver_request_aborts_total{group="",resource="namespaces",scope="resource",subresource="",verb="GET",version="v1"} 1`)
 }
 
-// signingRequest asks for a certificate that is valid for so many seconds; 0: it does not say.
+// signingRequest requests a certificate that is valid for that many seconds; 0: the request names no duration.
 func signingRequest(t *testing.T, name string, seconds int) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -158,7 +157,7 @@ func signingRequest(t *testing.T, name string, seconds int) string {
 	return `{"metadata":{"name":"` + name + `"},"spec":{"signerName":"example.com/s","usages":["client auth"],` + lasts + `"request":"` + encoded + `"}}`
 }
 
-// issuedFor is a certificate that is valid for so many seconds, as the status of a CertificateSigningRequest has it.
+// issuedFor is a certificate that is valid for that many seconds, for the status of a CertificateSigningRequest.
 func issuedFor(t *testing.T, seconds int) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -9,9 +9,9 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// What is compiled of schemas of custom resources is counted by kind.
+// Compiled schemas of custom resources are counted by kind.
 func TestCompiledSchemasAreCounted(t *testing.T) {
-	t.Cleanup(fastpath.TurnAll(true)) // without them, nothing makes a plan or closures
+	t.Cleanup(fastpath.TurnAll(true)) // otherwise no plans and closures are compiled
 	h := newServer(t, nil).Handler()
 	post := func(path, body string) {
 		r, w := httptest.NewRequest("POST", path, strings.NewReader(body)), httptest.NewRecorder()
@@ -40,8 +40,8 @@ func TestCompiledSchemasAreCounted(t *testing.T) {
 		`rowlock_custom_resource_compiled{kind="cel-programs"} 0`, `rowlock_custom_resource_compilations_total{kind="cel-closures"} 1`)
 }
 
-// The rules in CEL of an object that they refuse are asked twice, by closures and by upstream, which says what is wrong. They are counted
-// once: upstream counts each value that rules are about or within.
+// CEL rules that reject an object are evaluated twice: by closures and, for the error, by upstream. They are counted once: upstream counts each
+// value that rules refer to or that contains one.
 func TestRefusedObjectsAreEvaluatedOnce(t *testing.T) {
 	t.Cleanup(fastpath.TurnAll(true))
 	h := newServer(t, nil).Handler()
@@ -77,8 +77,8 @@ func TestRefusedObjectsAreEvaluatedOnce(t *testing.T) {
 	}
 }
 
-// Requests for custom resources are counted by their methods, too; and what a field selector narrows to one name is a get of it, as kube-apiserver
-// has it for these alone.
+// Requests for custom resources are counted by their methods, too. A field selector for one name makes a list a get, as kube-apiserver has it for
+// custom resources only.
 func TestCustomRequestLabels(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	const boats = "/apis/example.com/v1/boats"
@@ -95,7 +95,7 @@ func TestCustomRequestLabels(t *testing.T) {
 		r, w := httptest.NewRequest(c[0], c[1], strings.NewReader(c[2])), httptest.NewRecorder()
 		r.Header.Set("Authorization", "master")
 		r.Header.Set("Content-Type", "application/json")
-		if h.ServeHTTP(w, r); w.Code >= 300 && c[0] != "PUT" { // which has no resourceVersion
+		if h.ServeHTTP(w, r); w.Code >= 300 && c[0] != "PUT" { // the PUT lacks a resourceVersion
 			t.Fatal(c, w.Body)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// What was counted of a version goes some time after that is not served any more, also what is counted late, and not where it is served again.
+// The series of a version are removed some time after it is no longer served, late counts included, but not if it is served again.
 func TestMetricsOfEndedVersions(t *testing.T) {
 	s, c := servertest.New(t, nil)
 	h := s.Handler()
@@ -65,7 +65,7 @@ func TestMetricsOfEndedVersions(t *testing.T) {
 	late.Header.Set("Content-Type", "application/json")
 	answered := make(chan struct{})
 	go func() { defer close(answered); h.ServeHTTP(httptest.NewRecorder(), late) }()
-	if _, err := slow.Write([]byte("{")); err != nil { // it is being read: the request is under way
+	if _, err := slow.Write([]byte("{")); err != nil { // the body is being read: the request is in flight
 		t.Fatal(err)
 	}
 	before := series("changes.example.org")

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// All errors of writes are counted, as those of requests to etcd are, but for those that say that an object is not as the write has it.
+// Errors of writes are counted like those of requests to etcd, except failed preconditions.
 func TestFailedCommitsAreCounted(t *testing.T) {
 	times, err := newCommitTimes(prometheus.NewRegistry())
 	if err != nil {
@@ -42,7 +42,7 @@ func TestFailedCommitsAreCounted(t *testing.T) {
 	}
 }
 
-// How often values were replaced does not go down when series go, as those of a definition do.
+// The count of replaced values does not decrease when series are removed, as those of a definition are.
 func TestReplacedValuesStayCounted(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	seen := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "seen_total"}, []string{"resource"})

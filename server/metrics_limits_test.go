@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// Metrics that are disabled are not shown, and values of labels that are not named are counted together, as with kube-apiserver.
+// Disabled metrics are hidden, and other values of limited labels are counted together, as in kube-apiserver.
 func TestMetricLimits(t *testing.T) {
 	s, _ := servertest.New(t, func(c *server.Config) {
 		c.MetricLimits = server.MetricLimits{Disabled: []string{"apiserver_response_sizes", "workqueue_adds_total"}, Labels: map[string]string{
@@ -42,6 +42,6 @@ func TestMetricLimits(t *testing.T) {
 	if n, err := strconv.ParseFloat(counted, 64); err != nil || math.IsNaN(n) || n < 4 {
 		t.Errorf("values were replaced %q times, not at least 4", counted)
 	}
-	// What was joined at a scrape is not what is counted.
+	// Joining series at a scrape does not modify the counters.
 	wantLine(t, get(h, "/metrics", "known").Body.String(), `apiserver_request_total{code="200",`+of+`resource="unexpected",scope="cluster",subresource="",verb="LIST",version="v1"} 2`)
 }

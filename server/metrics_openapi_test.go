@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// Every fast path is among the metrics, with its name.
+// Every fast path has a series with its name.
 func TestFallbacksOfFastPathsAreCounted(t *testing.T) {
 	body := get(newServer(t, nil).Handler(), "/metrics", "master").Body.String()
 	for _, name := range fastpath.Names() {
@@ -20,7 +20,7 @@ func TestFallbacksOfFastPathsAreCounted(t *testing.T) {
 	}
 }
 
-// Documents that are not prepared are counted: those of a choice of versions for which there is none.
+// OpenAPI documents that are not prepared are counted, here those of an unusual choice of versions.
 func TestBuiltDocumentsAreCounted(t *testing.T) {
 	t.Cleanup(fastpath.OpenAPI.Turn(true))
 	for want, config := range map[string]map[string]string{

@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// Requests are counted by kube-apiserver's labels, by which dashboards and alerts go.
+// Requests are counted with kube-apiserver's labels, which dashboards and alerts use.
 func TestRequestLabels(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	send := func(method, path, media, body string) {
@@ -59,7 +59,7 @@ func TestRequestLabels(t *testing.T) {
 	wantLine(t, body, `apiserver_requested_deprecated_apis{group="",removed_release="",resource="endpoints",subresource="",version="v1"} 1`)
 }
 
-// Lists are counted, those of a deletion of a collection too, with how many objects were looked at and returned.
+// Lists are counted, those of deletecollection included, with the objects read and returned.
 func TestListsAreCounted(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	for _, query := range []string{"", "?limit=3", "?fieldSelector=metadata.name%3Ddefault", "?labelSelector=kubernetes.io/metadata.name%3Ddefault"} {
@@ -75,7 +75,7 @@ func TestListsAreCounted(t *testing.T) {
 	wantLine(t, body, `apiserver_storage_list_returned_objects_total{group="",`+of+"9")
 }
 
-// What the server asks itself is counted apart, too.
+// The server's internal requests are counted separately, too.
 func TestOwnRequestsAreCounted(t *testing.T) {
 	h := newServer(t, func(c *server.Config) {
 		by := c.Authenticator
@@ -95,7 +95,7 @@ func TestOwnRequestsAreCounted(t *testing.T) {
 	wantLine(t, body, `apiserver_selfrequest_total{group="",resource="",subresource="/readyz",verb="GET"} 1`)
 }
 
-// Watches are counted when they are over, with how long they were open; their events by the sizes of their frames.
+// Watches are counted at their end, with their duration, and their events by the sizes of the frames.
 func TestWatchesAreCounted(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	const path = "/api/v1/namespaces/default/configmaps"
@@ -122,7 +122,7 @@ func TestWatchesAreCounted(t *testing.T) {
 	wantLine(t, body, "apiserver_request_total{code=\"200\","+labelled+"} 1")
 }
 
-// How much there is of each type is told once, also of Events, which two groups serve.
+// The number of objects of each type is reported once, also for Events, which two groups serve.
 func TestStoredObjectsAreCounted(t *testing.T) {
 	body := get(newServer(t, nil).Handler(), "/metrics", "known").Body.String()
 	wantLine(t, body, `apiserver_resource_objects{group="",resource="namespaces"} 4`)
@@ -135,7 +135,7 @@ func TestStoredObjectsAreCounted(t *testing.T) {
 	}
 }
 
-// What webhooks and queues take is no part of what is promised of the server, whether requests are recorded in an audit or not.
+// The time of webhooks and queues is excluded from the SLI duration, with and without an audit.
 func TestPromisedTimeIsTheServersOwn(t *testing.T) {
 	h := newServer(t, func(c *server.Config) {
 		by := c.Authenticator
@@ -168,7 +168,7 @@ func TestPromisedTimeIsTheServersOwn(t *testing.T) {
 	}
 }
 
-// Bodies of requests, the lists that watches begin with, and Go's runtime are measured under kube-apiserver's names.
+// Request bodies, the lists of watches, and Go's runtime are measured under kube-apiserver's names.
 func TestBodiesAndWatchLists(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	send := func(method, path, body string) {

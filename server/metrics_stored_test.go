@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// readCounted is a store that counts how often somebody reads it.
+// readCounted is a store that counts reads.
 type readCounted struct {
 	resources.View
 	reads atomic.Int64
@@ -25,7 +25,7 @@ func (s *readCounted) Snapshot(ctx context.Context, resource string, at resource
 	return s.View.Snapshot(ctx, resource, at)
 }
 
-// A scrape takes how much there is of each type from memory: it reads no type, which may have the database asked, and whoever decrypts.
+// A scrape takes the number of objects from memory: it reads no type, because a read may query the database and decrypt.
 func TestScrapeReadsNothing(t *testing.T) {
 	var store *readCounted
 	s, _ := servertest.New(t, func(c *server.Config) {
@@ -39,7 +39,7 @@ func TestScrapeReadsNothing(t *testing.T) {
 	if s.Handler().ServeHTTP(w, r); w.Code != 201 {
 		t.Fatal(w.Body)
 	}
-	servertest.Get(s.Handler(), "/metrics", "master") // what a first request has read is not of the scrape
+	servertest.Get(s.Handler(), "/metrics", "master") // the first request's own reads do not count
 	before := store.reads.Load()
 	got := servertest.Get(s.Handler(), "/metrics", "master").Body.String()
 	if n := store.reads.Load() - before; n != 0 {

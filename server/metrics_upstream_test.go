@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 )
 
-// What upstream's packages count, of conversion webhooks for one, is among the metrics.
+// The metrics of upstream's packages are included, for example those of conversion webhooks.
 func TestUpstreamsCountsAreShown(t *testing.T) {
 	conversion.Metrics.ObserveConversionWebhookSuccess(t.Context(), time.Second)
 	answer := get(newServer(t, nil).Handler(), "/metrics", "master")

@@ -18,11 +18,10 @@ import (
 	"github.com/rowlock/rowlock/server/authz"
 )
 
-// kubelet is the user that the kubelet of a node is.
+// kubelet is the user of a node's kubelet.
 func kubelet(node string) string { return "system:node:" + node + ",system:nodes" }
 
-// kubelets is a server with the nodes a and b, on each of which is a Pod, and with NodeRestriction. It returns the uids of what there
-// is by kind and name.
+// kubelets returns a server with NodeRestriction and the nodes a and b, each with a Pod, and a function for the uids of objects by path.
 func kubelets(t *testing.T) (http.Handler, func(path string) string) {
 	t.Helper()
 	s, _ := guardedBy(t, authz.Options{Modes: []string{"Node", "RBAC"}}, func(c *server.Config) { c.EnableAdmissionPlugins = []string{"NodeRestriction"} })
@@ -49,7 +48,7 @@ func kubelets(t *testing.T) (http.Handler, func(path string) string) {
 	}
 }
 
-// request is one as a kubelet, with what is to come of it.
+// request is a request of a kubelet, with its expected result.
 type request struct {
 	method, path, body string
 	code               int
@@ -64,7 +63,7 @@ func (r request) check(t *testing.T, h http.Handler, who string) {
 	}
 }
 
-// A kubelet may change its own node, and nothing by which it would draw others' work to it.
+// A kubelet may change its own node, except for properties that would attract the workloads of others.
 func TestKubeletsHaveOneNode(t *testing.T) {
 	h, _ := kubelets(t)
 	const nodes = "/api/v1/nodes"
@@ -93,10 +92,10 @@ func TestKubeletsHaveOneNode(t *testing.T) {
 	} {
 		r.check(t, h, kubelet("a"))
 	}
-	// Labels of a node that registers itself.
+	// A node that registers itself is restricted in its labels, too.
 	request{"POST", nodes, `{"metadata":{"name":"d","labels":{"node-restriction.kubernetes.io/x":"y"}}}`, 403, `node "d" is not allowed to set the following labels`}.check(t, h, kubelet("d"))
 	request{"POST", nodes, `{"metadata":{"name":"d","labels":{"kubernetes.io/hostname":"d"}}}`, 201, ""}.check(t, h, kubelet("d"))
-	// Nobody else is restricted.
+	// Other users are not restricted.
 	request{"PATCH", nodes + "/a", `{"metadata":{"labels":{"node-restriction.kubernetes.io/x":"y"}}}`, 200, ""}.check(t, h, admin)
 }
 
@@ -104,7 +103,7 @@ func slice(node string) string {
 	return `{"metadata":{"name":"` + node + `"},"spec":{"driver":"d.example.com","nodeName":"` + node + `","pool":{"name":"p","generation":1,"resourceSliceCount":1},"devices":[{"name":"x"}]}}`
 }
 
-// servingRequest is for the certificate by which the kubelet of a node serves.
+// servingRequest requests the serving certificate of a node's kubelet.
 func servingRequest(t *testing.T, node string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -120,7 +119,7 @@ func servingRequest(t *testing.T, node string) string {
 	return `{"metadata":{"name":"csr-` + node + `"},"spec":{"signerName":"kubernetes.io/kubelet-serving","usages":["digital signature","server auth"],"request":"` + encoded + `"}}`
 }
 
-// A kubelet creates no Pods but those that it runs anyway and that refer to nothing, and has a hand in no Pod of another node.
+// A kubelet may create only mirror Pods without references, and may not change a Pod of another node.
 func TestKubeletsHaveTheirPods(t *testing.T) {
 	h, uid := kubelets(t)
 	const pods = "/api/v1/namespaces/default/pods"
@@ -158,7 +157,7 @@ func TestKubeletsHaveTheirPods(t *testing.T) {
 	}
 }
 
-// The tokens that a kubelet gets are those of the Pods on its node, for the audiences that these ask for or that it was given.
+// A kubelet gets tokens only for Pods on its node, for audiences that these request or that it is allowed to use.
 func TestKubeletsGetTokensOfTheirPods(t *testing.T) {
 	h, uid := kubelets(t)
 	const accounts, pods = "/api/v1/namespaces/default/serviceaccounts/robot-", "/api/v1/namespaces/default/pods/on-"
@@ -175,7 +174,7 @@ func TestKubeletsGetTokensOfTheirPods(t *testing.T) {
 		{"POST", accounts + "a/token", bound("a", a, `"vault","other"`), 403, "node may only request 0 or 1 audiences"},
 		other,
 		{"POST", accounts + "a/token", bound("a", a, `"vault"`), 201, `"token":"t"`},
-		{"POST", accounts + "a/token", bound("a", a, `"store"`), 201, ""}, // its driver wants it
+		{"POST", accounts + "a/token", bound("a", a, `"store"`), 201, ""}, // its CSI driver requests it
 	} {
 		r.check(t, h, kubelet("a"))
 	}

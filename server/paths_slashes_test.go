@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// A path with two slashes where a name should be is answered as kube-apiserver answers it: what is missing is said, and at the end of a
-// path they say nothing.
+// A path with an empty element in place of a name gets kube-apiserver's error for the missing name; trailing slashes are ignored.
 func TestPathsWithoutNames(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	const noNamespace, noName, nothing = "Namespace parameter required.", "name must be provided", "the server could not find the requested resource"
@@ -49,7 +48,7 @@ func TestPathsWithoutNames(t *testing.T) {
 	}
 }
 
-// answersWith has a request of a master answered with a code and, unless it is empty, a message.
+// answersWith checks the code of the response to a request of master and, unless it is empty, the message.
 func answersWith(t *testing.T, h http.Handler, r *http.Request, code int, message string) {
 	t.Helper()
 	r.Header.Set("Authorization", "master")
@@ -64,8 +63,8 @@ func answersWith(t *testing.T, h http.Handler, r *http.Request, code int, messag
 	}
 }
 
-// A path in a namespace that has no name is one, and what it lacks is found out by what looks for the object: what is wrong before is said
-// before, as by kube-apiserver. Nothing is written there, and nothing deleted.
+// A path with an empty namespace is valid, and the lookup of the object reports the missing namespace; earlier errors come first, as in
+// kube-apiserver. Nothing is written or deleted there.
 func TestPathsInNoNamespace(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	const noNamespace, nothing, notAllowed = "Namespace parameter required.", "the server could not find the requested resource",

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Expressions of admission policies that ask what a user may do are told what requests are: by the roles and bindings of this moment.
+// Authorizer expressions in admission policies decide as requests are decided: by the current roles and bindings.
 func TestPoliciesAskTheAuthorizer(t *testing.T) {
 	h := guarded(t, "RBAC")
 	const admission = "/apis/admissionregistration.k8s.io/v1/"
@@ -37,7 +37,7 @@ func TestPoliciesAskTheAuthorizer(t *testing.T) {
 	try("")
 }
 
-// Who has a policy read parameters has to have the right to read them: expressions could tell of Secrets otherwise.
+// A user who makes a policy read parameters needs the right to read them: otherwise expressions could disclose Secrets.
 func TestParametersTakeRights(t *testing.T) {
 	h := guarded(t, "RBAC")
 	const admission = "/apis/admissionregistration.k8s.io/v1/"
@@ -46,7 +46,7 @@ func TestParametersTakeRights(t *testing.T) {
 	must(t, h, admin, "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "policies", "ClusterRole", "policies", "jane"))
 	for _, kind := range []struct{ resource, spec, binding, denied string }{
 		{"validatingadmissionpolic", `"validations":[{"expression":"params != null"}]`, `,"validationActions":["Deny"]`, `does not have \"VERB\" permission on the object referenced by paramRef`},
-		{"mutatingadmissionpolic", `"reinvocationPolicy":"Never","mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'remove', path: '/metadata/annotations'}]"}}]`, "", "user VERB does not have"}, // upstream has put the verb where the user belongs
+		{"mutatingadmissionpolic", `"reinvocationPolicy":"Never","mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'remove', path: '/metadata/annotations'}]"}}]`, "", "user VERB does not have"}, // upstream's message has the verb in place of the user
 	} {
 		policy := func(name, param string) string {
 			return `{"metadata":{"name":"` + name + `"},"spec":{"paramKind":{"apiVersion":"v1","kind":"` + param + `"},"matchConstraints":{"resourceRules":[

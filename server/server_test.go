@@ -24,7 +24,7 @@ import (
 
 const patience = 2 * time.Minute
 
-// newServer makes a server that knows everybody who says so.
+// newServer returns a server with the users of servertest.Authenticate.
 func newServer(t *testing.T, change func(*server.Config)) *server.Server {
 	t.Helper()
 	s, c := servertest.New(t, change)
@@ -35,7 +35,7 @@ func newServer(t *testing.T, change func(*server.Config)) *server.Server {
 	return s
 }
 
-// serve lets a server serve on loopback, without TLS, until stop; done then has what Serve returned.
+// serve makes a server serve on loopback, without TLS, until stop; done then receives the result of Serve.
 func serve(t *testing.T, s *server.Server) (address string, stop context.CancelFunc, done <-chan error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -50,7 +50,7 @@ func serve(t *testing.T, s *server.Server) (address string, stop context.CancelF
 
 var get = servertest.Get
 
-// Where anonymous clients are not let in, they may not even ask how the server is.
+// Where anonymous clients are not allowed, they cannot read the health paths either.
 func TestAnonymous(t *testing.T) {
 	h := newServer(t, nil).Handler()
 	for path, want := range map[string]int{"/version": 401, "/healthz": 401, "/livez/ping": 401, "/readyz": 401, "/api": 401, "/apis": 401, "/metrics": 401,
@@ -71,7 +71,7 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// blockedStore keeps reads waiting.
+// blockedStore blocks reads.
 type blockedStore struct {
 	resources.View
 	waiting, release chan struct{}
@@ -95,8 +95,7 @@ func blocked(c *server.Config) *blockedStore {
 	return b
 }
 
-// Without priority and fairness, more requests at once than there are places for are answered with 429; reads and writes have places of
-// their own.
+// Without priority and fairness, requests in excess of the limit get 429; reads and writes have separate limits.
 func TestOverload(t *testing.T) {
 	var store *blockedStore
 	h := newServer(t, func(c *server.Config) {
@@ -129,7 +128,7 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// A body that does not come is not waited for longer than the request may take.
+// The server does not wait for a missing body longer than the request's timeout.
 func TestBodyThatNeverComes(t *testing.T) {
 	s := httptest.NewServer(newServer(t, func(c *server.Config) { c.RequestTimeout = 50 * time.Millisecond }).Handler())
 	defer s.Close()
@@ -152,7 +151,7 @@ func TestBodyThatNeverComes(t *testing.T) {
 		return response
 	}
 	for _, length := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
-		ask("GET /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n" + length).Body.Close() // nobody reads that of a GET
+		ask("GET /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n" + length).Body.Close() // the body of a GET is not read
 		response := ask("POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\n" + length)
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
@@ -163,7 +162,7 @@ func TestBodyThatNeverComes(t *testing.T) {
 	}
 }
 
-// A server that is told to stop ends its watches, finishes what is under way, and says that it is not ready.
+// A server that is stopping ends its watches, finishes requests in flight, and reports that it is not ready.
 func TestDrain(t *testing.T) {
 	var store *blockedStore
 	s := newServer(t, func(c *server.Config) { store = blocked(c) })
@@ -213,7 +212,7 @@ func TestDrain(t *testing.T) {
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
-// A client that reads nothing of its WebSocket holds up a shutdown for no longer than it may take.
+// A WebSocket client that reads nothing delays a shutdown only until the DrainTimeout.
 func TestDrainCutsWebSockets(t *testing.T) {
 	s := newServer(t, func(c *server.Config) { c.DrainTimeout = 100 * time.Millisecond })
 	for i := range 16 { // more than the buffers of a connection hold
@@ -242,14 +241,14 @@ func TestDrainCutsWebSockets(t *testing.T) {
 	}
 }
 
-// The same requests work over HTTP/1.1 and HTTP/2, bodies with and without a length.
+// The same requests work over HTTP/1.1 and HTTP/2, with and without a Content-Length.
 func TestProtocols(t *testing.T) {
 	s := httptest.NewUnstartedServer(newServer(t, nil).Handler())
 	s.EnableHTTP2 = true
 	s.StartTLS()
 	defer s.Close()
 	for protocol, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
-		transport := &http.Transport{ForceAttemptHTTP2: http2, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // not what is tested
+		transport := &http.Transport{ForceAttemptHTTP2: http2, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // not under test
 		defer transport.CloseIdleConnections()
 		for _, body := range []io.Reader{strings.NewReader(`{"metadata":{"generateName":"n-"}}`), io.MultiReader(strings.NewReader(`{"metadata":`), strings.NewReader(`{"generateName":"n-"}}`))} {
 			r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/api/v1/namespaces", body)

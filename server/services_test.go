@@ -15,8 +15,8 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// The webhook behind a Service is sent to by the Service's address, or, with --enable-aggregator-routing, by those of its endpoints that are
-// ready, at the port that they have under the name of the Service's.
+// A webhook behind a Service is called at the Service's address or, with --enable-aggregator-routing, at those of its ready endpoints, at the port
+// with the name of the Service's port.
 func TestServicesOfWebhooks(t *testing.T) {
 	toService, c := servertest.New(t, nil)
 	toEndpoints, _ := servertest.New(t, func(other *server.Config) {

@@ -17,8 +17,8 @@ import (
 	"github.com/rowlock/rowlock/server/authn"
 )
 
-// Clients that send or read slower than they may are cut off, and their seats free: one that never ends its headers, or its body, or
-// never reads what it asked for, be it a list or the state or the events of a watch.
+// Clients that send or read too slowly are cut off, and their seats are released: clients that never finish their headers or body, or never read a
+// list, or the state or events of a watch.
 func TestSlowClients(t *testing.T) {
 	const limit = time.Second
 	s := newLargeServer(t, func(c *server.Config) {
@@ -61,8 +61,7 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// A client that reads a watch slower than it may read an answer is not cut off: it has the whole of it when others, which began to ask for
-// a list after it, have been cut.
+// A client that reads a watch more slowly than a response may be read is not cut off: it gets everything, while lists requested later are cut off.
 func TestSlowWatch(t *testing.T) {
 	s := newLargeServer(t, func(c *server.Config) { c.RequestTimeout = time.Second })
 	address, stop, done := serve(t, s)
@@ -105,10 +104,10 @@ func TestSlowWatch(t *testing.T) {
 	}
 }
 
-// largeObjects is how many objects newLargeServer has: 12 MB, more than the buffers of a connection take.
+// largeObjects is the number of objects in newLargeServer: 12 MB, more than the buffers of a connection hold.
 const largeObjects = 24
 
-// newLargeServer returns a server whose objects no connection takes at once, and which has few seats.
+// newLargeServer returns a server with more data than a connection's buffers, and with few seats.
 func newLargeServer(t *testing.T, change func(*server.Config)) *server.Server {
 	t.Helper()
 	var store server.Config
@@ -132,7 +131,7 @@ func newLargeServer(t *testing.T, change func(*server.Config)) *server.Server {
 	})
 }
 
-// untilKnown waits until the requests of somebody known are as they are to be.
+// untilKnown waits until the requests of "known" satisfy ok.
 func untilKnown(t *testing.T, s *server.Server, what string, ok func(dispatched, executing int) bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(known(t, s)); time.Sleep(10 * time.Millisecond) {
@@ -142,8 +141,8 @@ func untilKnown(t *testing.T, s *server.Server, what string, ok func(dispatched,
 	}
 }
 
-// known is how many requests of somebody known were and are being answered. On a slow machine the server's limit may be too short for it to
-// tell that: it is asked again.
+// known returns how many requests of "known" were dispatched and are executing. It retries, because on a slow machine the server may not answer
+// within its short limit.
 func known(t *testing.T, s *server.Server) (dispatched, executing int) {
 	t.Helper()
 	w := get(s.Handler(), levelsPath, "master")
@@ -164,10 +163,10 @@ func known(t *testing.T, s *server.Server) (dispatched, executing int) {
 	return 0, 0
 }
 
-// levelsPath is where a server tells how many requests of each priority level it has.
+// levelsPath is the path with the number of requests by priority level.
 const levelsPath = "/debug/api_priority_and_fairness/dump_priority_levels"
 
-// A client of HTTP/1.1 that sends all there is before it reads, as most do, reads why its body was refused.
+// An HTTP/1.1 client that sends everything before it reads, as most do, still reads why its body was rejected.
 func TestBodyThatIsTooLong(t *testing.T) {
 	address, stop, done := serve(t, newServer(t, nil))
 	conn, err := net.Dial("tcp", address)
@@ -175,10 +174,10 @@ func TestBodyThatIsTooLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.(*net.TCPConn).SetWriteBuffer(4096); err != nil { // what the server does not take stays here
+	if err := conn.(*net.TCPConn).SetWriteBuffer(4096); err != nil { // the rest stays in this buffer
 		t.Fatal(err)
 	}
-	const size = 3<<20 + 100<<10 // net/http takes 256 KiB more than its handler has read
+	const size = 3<<20 + 100<<10 // net/http reads 256 KiB more than its handler has read
 	if _, err := fmt.Fprintf(conn, "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: known\r\nContent-Length: %d\r\n\r\n", size); err != nil {
 		t.Fatal(err)
 	}

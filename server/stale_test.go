@@ -18,7 +18,7 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// stalling is a store that has stored all objects in another way than it would now, and that cannot write when it is told so.
+// stalling is a store in which every stored form counts as stale, and whose writes can be made to fail.
 type stalling struct {
 	resources.Store
 	fails atomic.Bool
@@ -33,7 +33,7 @@ func (s *stalling) Commit(ctx context.Context, writes ...resources.Write) ([]*re
 	return s.Store.Commit(ctx, writes...)
 }
 
-// onStalling is a server on such a store, with an audit or without.
+// onStalling returns a server on such a store, with or without an audit.
 func onStalling(t *testing.T, audited bool) (send func(method, path, body string) string, s *stalling) {
 	t.Helper()
 	of, _ := servertest.New(t, func(c *server.Config) {
@@ -60,7 +60,7 @@ func onStalling(t *testing.T, audited bool) (send func(method, path, body string
 
 const team = `{"metadata":{"name":"team"}}`
 
-// An update that changes nothing writes what is stored in another way than it would be now (encryption at rest), with an audit, too.
+// An update without changes rewrites an object whose stored form is stale (encryption at rest), with an audit, too.
 func TestUpdateWritesWhatIsStale(t *testing.T) {
 	for name, audited := range map[string]bool{"audited": true, "not audited": false} {
 		t.Run(name, func(t *testing.T) {

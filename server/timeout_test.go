@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// slowAdmission lets no deletion pass, and nothing of one name, before it is too late.
+// slowAdmission delays deletions, and objects of one name, beyond the deadline.
 type slowAdmission struct{}
 
 func (slowAdmission) Handles(admission.Operation) bool { return true }
@@ -25,14 +25,14 @@ func (slowAdmission) Handles(admission.Operation) bool { return true }
 func (slowAdmission) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetName() == "slow" || a.GetOperation() == admission.Delete {
 		<-ctx.Done()
-		time.Sleep(20 * time.Millisecond) // it is not the first to notice
+		time.Sleep(20 * time.Millisecond) // another part notices the deadline first
 		return ctx.Err()
 	}
 	return nil
 }
 
-// ?timeout= bounds a request. The answer has nothing of the one that the request would have had, as with kube-apiserver, and the next
-// requests of the connection are answered as if nothing had been, be it over before the body is read, or later.
+// ?timeout= bounds a request. As in kube-apiserver, nothing remains of the original response, and later requests on the connection are unaffected,
+// whether the deadline passes before or after the body is read.
 func TestTimeout(t *testing.T) {
 	var pipeline *resources.Pipeline
 	s := newServer(t, func(c *server.Config) { pipeline = c.Pipeline })

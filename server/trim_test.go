@@ -4,8 +4,7 @@ import "testing"
 
 func none() int { return 0 }
 
-// The store is asked to move things together after a burst, goes on while nobody asks for anything, and ends when
-// somebody does.
+// After a burst the store compacts its memory, continues while there are no requests, and stops at the next one.
 func TestTrimEndsWithTheNextRequest(t *testing.T) {
 	var trimmer *trimmer
 	asked := 0
@@ -26,7 +25,7 @@ func TestTrimEndsWithTheNextRequest(t *testing.T) {
 	}
 }
 
-// What watches may need stays in memory after a burst, and goes when nothing was asked of the server for long, once.
+// The history for watches stays in memory after a burst, and is dropped once after a long time without requests.
 func TestTrimKeepsHistoryForWatches(t *testing.T) {
 	var forgot []bool
 	trimmer := newTrimmer(none, none, func(forget bool, _ func(int) bool) { forgot = append(forgot, forget) }, nil)
@@ -42,7 +41,7 @@ func TestTrimKeepsHistoryForWatches(t *testing.T) {
 	}
 }
 
-// What can be made again is dropped whenever the server comes to rest, and what it took is given back with it.
+// Data that can be rebuilt are dropped each time the server becomes idle, and their memory is returned.
 func TestTrimDrops(t *testing.T) {
 	there, moved := true, 0
 	trimmer := newTrimmer(none, none, func(bool, func(int) bool) { moved++ }, func() (dropped bool) {

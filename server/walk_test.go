@@ -22,10 +22,10 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// right is what an authorizer is asked for, or gives.
+// right is a right that an authorizer is asked for, or grants.
 type right struct{ verb, group, version, resource, subresource, namespace, name, path string }
 
-// step is a request of the walk, and the right that it takes.
+// step is a request of the walk, and the right that it needs.
 type step struct {
 	method, path, body, media string
 	takes                     right
@@ -33,7 +33,7 @@ type step struct {
 
 func (s step) String() string { return s.method + " " + s.path }
 
-// gate is an authorizer that gives one right, or all, and keeps what it was asked.
+// gate is an authorizer that grants one right, or all, and records what it was asked.
 type gate struct {
 	mu    sync.Mutex
 	gives *right
@@ -49,7 +49,7 @@ func (g *gate) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if slices.Contains(a.GetUser().GetGroups(), user.SystemPrivilegedGroup) {
-		return authorizer.DecisionAllow, "", nil // the server itself, and who sets the stage
+		return authorizer.DecisionAllow, "", nil // the server itself, and the user that prepares the test
 	}
 	g.asked = append(g.asked, r)
 	if g.all || g.gives != nil && *g.gives == r {
@@ -58,7 +58,7 @@ func (g *gate) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// with sends a request while a right is given, nil: none, and returns the answer and what was asked.
+// with sends a request while one right is granted, nil: none, and returns the response and the rights asked for.
 func (g *gate) with(gives *right, h http.Handler, who string, s step) (code int, body string, asked []right) {
 	g.mu.Lock()
 	g.gives, g.asked = gives, nil
@@ -69,7 +69,7 @@ func (g *gate) with(gives *right, h http.Handler, who string, s step) (code int,
 	return code, body, g.asked
 }
 
-// walked is a server of everything that there can be, and the steps through all of it.
+// walked returns a server with every type and path, and the steps through all of it.
 func walked(t *testing.T) (*gate, http.Handler, *bool, []step) {
 	t.Helper()
 	g, allowed := &gate{}, true
@@ -111,7 +111,7 @@ type documents struct{}
 func (documents) GetConfigJSON() ([]byte, int) { return []byte("{}"), 0 }
 func (documents) GetKeysetJSON() ([]byte, int) { return []byte("{}"), 0 }
 
-// stepsOfPaths are those to what is no resource.
+// stepsOfPaths returns the steps for paths of no resource.
 func stepsOfPaths(s *server.Server, catalog *resources.Catalog) (steps []step) {
 	paths := []string{"/api/v1", "/apis/", "/apis/nowhere", "/apis/nowhere/v1", "/nowhere", "/apis/else.example.com", "/apis/else.example.com/v1"}
 	for _, g := range catalog.Groups() {
@@ -122,7 +122,7 @@ func stepsOfPaths(s *server.Server, catalog *resources.Catalog) (steps []step) {
 	}
 	for _, path := range s.Routes() {
 		if strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/") {
-			continue // these are above
+			continue // has its own steps above
 		}
 		paths = append(paths, strings.Replace(path, "*", "x", 1))
 	}
@@ -150,14 +150,14 @@ func stepsOfTypes(catalog *resources.Catalog) (steps []step) {
 			}
 		}
 	}
-	// A type of another server's.
+	// Add a type of another server.
 	for method, verb := range map[string]string{"GET": "list", "POST": "create", "DELETE": "deletecollection"} {
 		steps = append(steps, step{method, "/apis/else.example.com/v1/namespaces/default/others", "{}", "", right{verb, "else.example.com", "v1", "others", "", "default", "", ""}})
 	}
 	return steps
 }
 
-// root is how paths of the version begin.
+// root is the beginning of the version's paths.
 func (w *walk) root() string {
 	if w.served.Group == "" {
 		return "/api/" + w.served.GroupVersionKind.Version
@@ -167,7 +167,7 @@ func (w *walk) root() string {
 
 func (w *walk) add(verb, namespace, name, subresource, method, path, body, media string) {
 	if method != "GET" && method != "HEAD" && method != "OPTIONS" {
-		path += map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "dryRun=All" // what is there stays as it is
+		path += map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "dryRun=All" // existing objects stay as they are
 	}
 	w.steps = append(w.steps, step{method, path, body, cmp.Or(media, "application/json"), right{verb, w.served.Group, w.served.GroupVersionKind.Version, w.served.Resource,
 		subresource, namespace, name, ""}})
@@ -191,7 +191,7 @@ func (w *walk) everything() {
 	w.add("watch", space, "", "", "GET", w.root()+"/watch"+in+"/"+r+"?timeoutSeconds=-1", "", "")
 	within := space
 	if r == "namespaces" {
-		within = "one" // it is within itself
+		within = "one" // a Namespace is within itself
 	}
 	w.add("watch", within, "one", "", "GET", w.root()+"/watch"+in+"/"+r+"/one?timeoutSeconds=-1", "", "")
 	w.add("proxy", within, "one", "", "GET", w.root()+"/proxy"+in+"/"+r+"/one", "", "")
@@ -212,13 +212,13 @@ func (w *walk) everything() {
 	w.item(space, "", all+"/walk", object)
 	for _, name := range append(subresources(w.served), "nothing") {
 		if r == "namespaces" && name == "nothing" {
-			continue // that is a type in the namespace
+			continue // the path is that of a type in the namespace
 		}
 		w.item(space, name, all+"/walk/"+name, `{"metadata":{"name":"walk"}}`)
 	}
 }
 
-// item adds what can be done to an object, or to a subresource of it.
+// item adds the requests for an object, or for a subresource of it.
 func (w *walk) item(space, subresource, path, object string) {
 	w.add("get", space, "walk", subresource, "GET", path, "", "")
 	w.add("get", space, "walk", subresource, "HEAD", path, "", "")
@@ -242,8 +242,8 @@ func subresources(s *resources.Served) (names []string) {
 	return names
 }
 
-// besides are the rights that a request may take besides its own: what it makes, where there was nothing to change; and what is given
-// away with a role or a certificate.
+// besides tells whether a request may need this right in addition to its own: to create an object that does not exist, or for what a role or
+// certificate grants.
 func besides(takes, asked right) bool {
 	switch {
 	case takes.verb == "update" || takes.verb == "patch":
@@ -255,8 +255,8 @@ func besides(takes, asked right) bool {
 	return slices.Contains([]string{"approve", "sign", "attest"}, asked.verb)
 }
 
-// Who has no right gets 401 or 403, whatever they ask for; who has the right that a request takes is not refused, unless it takes a
-// second one that it is known to; and a request takes the right that its method and path say.
+// Without rights, every request gets 401 or 403. With the right that it needs, a request is not rejected, unless it needs a known second one. The
+// right is that of the request's method and path.
 func TestEveryRouteTakesItsRight(t *testing.T) {
 	g, h, allowed, steps := walked(t)
 	if len(steps) < 3500 {
@@ -275,7 +275,7 @@ func TestEveryRouteTakesItsRight(t *testing.T) {
 			}
 		}
 		if strings.HasSuffix(s.path, "/pprof/profile") || strings.HasSuffix(s.path, "/pprof/trace") {
-			continue // they take as long as they are asked to
+			continue // they run for as long as requested
 		}
 		code, body, asked := g.with(&s.takes, h, "known", s)
 		if code == 401 || len(asked) == 0 || asked[0] != s.takes {
@@ -292,7 +292,7 @@ func TestEveryRouteTakesItsRight(t *testing.T) {
 	}
 }
 
-// A right opens what takes it and nothing else.
+// A right allows the requests that need it and no others.
 func TestRightsOpenNothingElse(t *testing.T) {
 	g, h, _, steps := walked(t)
 	kinds := []string{"pods", "namespaces", "serviceaccounts", "certificatesigningrequests", "clusterthings", "selfsubjectreviews", "others"}
@@ -300,7 +300,7 @@ func TestRightsOpenNothingElse(t *testing.T) {
 		return s.takes.path == "" && !slices.Contains(kinds, s.takes.resource) || s.takes.path != "" && s.method != "GET" && s.method != "POST" ||
 			strings.HasPrefix(s.path, "/apis/") && strings.Count(s.path, "/") < 4
 	})
-	var each []step // one of those that take the same: TestEveryRouteTakesItsRight has asked for all
+	var each []step // one of those that need the same right: TestEveryRouteTakesItsRight sends all
 	for _, s := range steps {
 		if !slices.ContainsFunc(each, func(e step) bool { return e.takes == s.takes }) {
 			each = append(each, s)

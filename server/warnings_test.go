@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Warning headers: each text once, and no more of them than a proxy can bear.
+// Warning headers have each text once, within the limits for proxies.
 func TestWarnings(t *testing.T) {
 	for name, tc := range map[string]struct{ say, want []string }{
 		"each once":              {say: []string{"a", "b", "a", ""}, want: []string{`299 - "a"`, `299 - "b"`}},

@@ -14,8 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Many watches that share two connections, read at whatever pace and come back when they have left, see every change once and in order,
-// whatever wakes them meanwhile.
+// Many watches that share two connections, read at any pace and reconnect, see every change once and in order, whatever wakes them.
 func TestManyWatchesWithoutHandlers(t *testing.T) {
 	const watches, writers, writes = 48, 4, 60
 	w := newWatching(t, nil)

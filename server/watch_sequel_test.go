@@ -24,7 +24,7 @@ import (
 
 const namespaceWatch = "/api/v1/namespaces?watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion="
 
-// watching is a server over HTTP/2 whose watches go on without their handlers, and what is known of them.
+// watching is an HTTP/2 server whose watches outlive their handlers, with its records of them.
 type watching struct {
 	*testing.T
 	*server.Server
@@ -38,7 +38,7 @@ type watching struct {
 func newWatching(t *testing.T, change func(*server.Config)) *watching {
 	t.Cleanup(fastpath.HTTP2.Turn(true))
 	given := httptest.NewUnstartedServer(nil)
-	given.StartTLS() // for its certificate
+	given.StartTLS() // to get its certificate
 	certificates := given.TLS.Certificates
 	given.Close()
 	s, kept := audited(t, everything, func(c *server.Config) {
@@ -52,7 +52,7 @@ func newWatching(t *testing.T, change func(*server.Config)) *watching {
 	return w
 }
 
-// open begins a watch, which is over with ctx.
+// open opens a watch, which ends with ctx.
 func (w *watching) open(ctx context.Context) *http.Response {
 	w.Helper()
 	r, err := http.NewRequestWithContext(ctx, "GET", "https://"+w.address+namespaceWatch, nil)
@@ -80,7 +80,7 @@ func (w *watching) until(what string, ok func() bool) {
 	}
 }
 
-// resting waits until so many watches go on, and no goroutine is in a handler of one.
+// resting waits until n watches are open and no goroutine is in the handler of one.
 func (w *watching) resting(n int) {
 	w.Helper()
 	w.until("a watch that waits has a goroutine", func() bool {
@@ -89,7 +89,7 @@ func (w *watching) resting(n int) {
 	})
 }
 
-// tells is what the server tells of watches: how many there are, and were.
+// tells returns the numbers of open and of finished watches in the server's metrics.
 func (w *watching) tells() (open, over string) {
 	w.Helper()
 	for line := range strings.Lines(get(w.Handler(), "/metrics", "master").Body.String()) {
@@ -107,7 +107,7 @@ func (w *watching) tells() (open, over string) {
 	return open, over
 }
 
-// recorded waits for an event of the audit.
+// recorded waits for an audit event.
 func (w *watching) recorded(want string) auditv1.Event {
 	w.Helper()
 	var found auditv1.Event
@@ -142,8 +142,8 @@ func mustSee(t *testing.T, from *bufio.Reader, want string) {
 	}
 }
 
-// A watch at rest over HTTP/2 has no goroutine. It counts, is recorded and has its share in what writes are thought to cost until it is over,
-// by its client, and by the end of the server, which lets it end.
+// A watch at rest over HTTP/2 has no goroutine. It is counted, audited and included in the estimated cost of writes until its client or the
+// server's shutdown ends it.
 func TestWatchWithoutHandler(t *testing.T) {
 	w := newWatching(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -189,7 +189,7 @@ func TestWatchWithoutHandler(t *testing.T) {
 	}
 }
 
-// panickyStore has cursors that panic when they are told to.
+// panickyStore has cursors that panic on demand.
 type panickyStore struct {
 	resources.View
 	now atomic.Bool
@@ -213,7 +213,7 @@ func (c panickyCursor) Next(ctx context.Context, most int) ([]*resources.Event, 
 	return events, revision, err
 }
 
-// A panic in one is logged, counted and recorded, and ends the stream, whose client does not take it for a whole one. Others go on.
+// A panic in a watch is logged, counted and audited, and ends its stream visibly as incomplete. Other watches continue.
 func TestWatchWithoutHandlerPanics(t *testing.T) {
 	store := &panickyStore{}
 	var log logBuffer

@@ -9,8 +9,8 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 )
 
-// Tokens for webhooks are given to ServiceAccounts that may attest what the reviews are about, for webhooks that are asked about that. The
-// answers are those of upstream's test/integration/auth (TestServiceAccountTokenAttestations).
+// Tokens for webhooks are issued to ServiceAccounts with the right to attest the reviewed resources, for webhooks that review these. The expected
+// responses are those of upstream's test/integration/auth (TestServiceAccountTokenAttestations).
 func TestTokensForWebhooks(t *testing.T) {
 	h := guarded(t, "RBAC")
 	for _, c := range []struct{ resource, kind string }{{"validatingwebhookconfigurations", "ValidatingWebhookConfiguration"}, {"mutatingwebhookconfigurations", "MutatingWebhookConfiguration"}} {

@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// TestZPages: who asks for nothing gets a text, who asks for the object gets it.
+// TestZPages checks that a request without preference gets a text, and one for the object gets the object.
 func TestZPages(t *testing.T) {
 	h := newServer(t, func(c *server.Config) { c.Flags = map[string]string{"a": "b", "datastore": "CLASSIFIED"} }).Handler()
 	const refused = "only the following media types are accepted: application/json, application/yaml, text/plain"
@@ -59,7 +59,7 @@ func TestZPages(t *testing.T) {
 	}
 }
 
-// gates returns the feature gates with some of them set.
+// gates enables and disables some feature gates.
 func gates(t *testing.T, set map[string]bool) func(*server.Config) {
 	t.Helper()
 	all := utilfeature.DefaultMutableFeatureGate.DeepCopy()
@@ -69,7 +69,7 @@ func gates(t *testing.T, set map[string]bool) func(*server.Config) {
 	return func(c *server.Config) { c.Features, c.Flags = all, map[string]string{"a": "b"} }
 }
 
-// The pages are there in CBOR where objects are, and not there at all where their gates are off.
+// The pages support CBOR if objects do, and do not exist if their gates are off.
 func TestZPagesByGates(t *testing.T) {
 	ask := func(h http.Handler, path, accept string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
