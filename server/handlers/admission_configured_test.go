@@ -20,8 +20,8 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// configured is a server with more plugins than there are by default, and with sections of their configuration by their names; those
-// that end in .yaml are files.
+// configured returns a server with additional plugins and with sections of their configuration by name; a name that ends in .yaml is that of a
+// file.
 func configured(t *testing.T, sections map[string]string, enable ...string) *api {
 	t.Helper()
 	return newAPIWith(t, nil, func(c *server.Config) {
@@ -56,7 +56,7 @@ func inFile(t *testing.T, content string) string {
 	return name
 }
 
-// kubeconfigFor is a kubeconfig by which a server is reached with a token.
+// kubeconfigFor returns a kubeconfig for a server, with a token.
 func kubeconfigFor(t *testing.T, s *httptest.Server, user, token string) string {
 	t.Helper()
 	c := clientcmdapi.NewConfig()
@@ -77,7 +77,7 @@ func podOf(name, spec string) string {
 	return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{%s"containers":[{"name":"c","image":"i"}]}}`, name, spec)
 }
 
-// A plugin works by its section of the configuration, which is written into the file or in a file of its own.
+// A plugin applies its section of the configuration, inline or in a separate file.
 func TestConfiguredPlugins(t *testing.T) {
 	selectors := inFile(t, "podNodeSelectorPluginConfig: {clusterDefaultNodeSelector: 'a=b'}\n")
 	a := configured(t, map[string]string{
@@ -104,12 +104,12 @@ func TestConfiguredPlugins(t *testing.T) {
 		event, event, tooMany)
 }
 
-// The plugins that are not on by default do what they do with kube-apiserver, when they are on.
+// The optional plugins work as in kube-apiserver when they are enabled.
 func TestEnabledPlugins(t *testing.T) {
 	for plugin, c := range map[string]struct {
 		before []exchange
 		then   exchange
-		off    []string // plugins that would do the same
+		off    []string // plugins with the same effect
 	}{
 		"AlwaysAdmit": {then: exchange{do: podsOfTest, body: podOf("a", ""), code: 201}},
 		"AlwaysPullImages": {then: exchange{do: podsOfTest, body: podOf("a", ""), code: 201,
@@ -150,7 +150,7 @@ func TestEnabledPlugins(t *testing.T) {
 	}
 }
 
-// OwnerReferencesPermissionEnforcement asks for the rights that an owner's finalizers take, by the resource of the owner's kind.
+// OwnerReferencesPermissionEnforcement requires the right to the owner's finalizers, by the resource of the owner's kind.
 func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
 	decide := func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 		return authorizer.DecisionAllow, "", nil
@@ -189,7 +189,7 @@ func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
 		"message": `configmaps "a" is forbidden: cannot set an ownerRef on a resource you can't delete: no, <nil>`}})
 }
 
-// ImagePolicyWebhook asks the server of its kubeconfig about the images of Pods.
+// ImagePolicyWebhook asks the server in its kubeconfig about the images of Pods.
 func TestImagePolicyWebhook(t *testing.T) {
 	var reviews []gjson.Result
 	images := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -215,7 +215,7 @@ func TestImagePolicyWebhook(t *testing.T) {
 	}
 }
 
-// Webhooks are called with the credentials that the kubeconfig of the plugin has for them.
+// Webhooks are called with the credentials in the plugin's kubeconfig.
 func TestWebhookCredentials(t *testing.T) {
 	v := newReviewer(t)
 	host := strings.TrimPrefix(v.URL, "https://")

@@ -2,8 +2,7 @@ package handlers_test
 
 import "testing"
 
-// Without being asked for anything, kube-apiserver's plugins complete and refuse what is written; that they do is part of
-// what a client sees.
+// kube-apiserver's default plugins complete and reject objects; clients see the effect.
 func TestAdmission(t *testing.T) {
 	a := newAPI(t)
 	const pods = "POST /api/v1/namespaces/test/pods"
@@ -30,8 +29,7 @@ func TestAdmission(t *testing.T) {
 	)
 }
 
-// A quota bounds the devices that ResourceClaims ask for, by the name of their class and by the extended resource that
-// the class stands for at the moment.
+// A quota bounds the devices that ResourceClaims request, by the name of their DeviceClass and by the extended resource of that class.
 func TestResourceQuotaOfDevices(t *testing.T) {
 	a := newAPI(t)
 	quota := func(name, resource, hard string) exchange {
@@ -63,7 +61,7 @@ func TestResourceQuotaOfDevices(t *testing.T) {
 
 		exchange{do: "POST /api/v1/namespaces/test/resourcequotas", body: `{"metadata":{"name":"e"},"spec":{"hard":{"requests.example.com/gpu":"1"}}}`, code: 201},
 		quota("e", "requests.example.com/gpu", "1"),
-		claim("c", two, 201, ""), // the class does not stand for it yet
+		claim("c", two, 201, ""), // the class has no extended resource yet
 		class("gpu", "example.com/gpu"),
 		claim("d", two, 403, `e, requested: requests.example.com/gpu=2, used: requests.example.com/gpu=0, limited: requests.example.com/gpu=1`),
 		exchange{do: "PATCH /apis/resource.k8s.io/v1/deviceclasses/gpu", header: asMergePatch, body: `{"spec":{"extendedResourceName":"example.com/other"}}`, code: 200},
@@ -76,7 +74,7 @@ func TestResourceQuotaOfDevices(t *testing.T) {
 	)
 }
 
-// A quota that has been measured (status.hard) bounds what is made; what is used is counted in the request that uses it.
+// A quota with a status.hard bounds new objects; usage is counted within the request.
 func TestResourceQuota(t *testing.T) {
 	a := newAPI(t)
 	a.run(

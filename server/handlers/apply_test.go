@@ -41,7 +41,7 @@ func TestServerSideApply(t *testing.T) {
 const deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"replicas":1,"selector":{"matchLabels":{"a":"b"}},` +
 	`"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
 
-// Subresources have managers of their own, and scale shares the ownership of spec.replicas with its parent.
+// Subresources have separate managers, and scale shares the ownership of spec.replicas with its parent.
 func TestManagersOfSubresources(t *testing.T) {
 	d := "/apis/apps/v1/namespaces/test/deployments/d"
 	newAPI(t).run(
@@ -62,7 +62,7 @@ func TestManagersOfSubresources(t *testing.T) {
 	)
 }
 
-// A bundle of authorities that is empty is none: who applies it again changes nothing.
+// An empty caBundle counts as none: applying it again changes nothing.
 func TestEmptyBundlesChangeNothing(t *testing.T) {
 	for _, kind := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"} {
 		of := "/apis/admissionregistration.k8s.io/v1/" + strings.ToLower(kind) + "s/w"

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Whoever may not do something is told so before a byte of what he sends is read, before it is looked whether the answer could
-// have the form that he asks for, and before anybody looks for what it is about: at every path, by every verb.
+// Authorization precedes everything else: reading the body, checking the format of the response, and looking up the object; at every path, with
+// every verb.
 func TestRefusedBeforeAnythingIsRead(t *testing.T) {
 	a := newAPI(t)
 	var asked []string

@@ -10,8 +10,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
-// bootstrapped is the file of a store in which a server has written what there is from the start, which takes most of the start of a server. It is
-// made once: a server that finds it there only compares.
+// bootstrapped returns the file of a store that has the objects of a first start, which take most of that start. The file is made once: a server
+// that finds these objects only compares them.
 func bootstrapped(t testing.TB) []byte {
 	t.Helper()
 	template.Lock()
@@ -33,7 +33,7 @@ var template struct {
 	file []byte
 }
 
-// ending is a part of a test, which ends before it.
+// ending is a part of a test that ends before the test.
 type ending struct {
 	testing.TB
 	cleanups []func()

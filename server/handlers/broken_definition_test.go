@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// What a definition cannot serve although it has its names is answered with an error, as by kube-apiserver, and not as if there were
-// nothing of the name.
+// Resources of a definition that has its names but cannot be served get an error, as in kube-apiserver, and not a 404.
 func TestDefinitionThatCannotBeServed(t *testing.T) {
 	a, hook := newAPI(t), newConverter(t)
 	whole := hook.definition("v1")
@@ -27,7 +26,7 @@ func TestDefinitionThatCannotBeServed(t *testing.T) {
 		exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: whole, code: 200,
 			says: says{`status.conditions.#(type=="Established").status`: "True"}},
 		exchange{do: "GET " + widgets, code: 200},
-		// Whose names are not accepted is not there at all.
+		// The resource of a definition without accepted names is not found.
 		exchange{do: "POST " + definitions, code: 201, body: strings.NewReplacer("widgets", "gadgets").Replace(whole)},
 		exchange{do: "GET " + strings.Replace(widgets, "widgets", "gadgets", 1), code: 404},
 	)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 )
 
-// CBOR is one of the "Alternate representations of resources" where the feature is on (KEP-4222).
+// CBOR is one of the "Alternate representations of resources" if the feature is on (KEP-4222).
 
 func newCBOR(t *testing.T) *api { return newAPIWith(t, map[string]bool{"CBORServingAndStorage": true}) }
 
@@ -25,7 +25,7 @@ func encoded(t *testing.T, v any) string {
 	return string(data)
 }
 
-// cborAnswer makes a request that is to be answered in CBOR.
+// cborAnswer sends a request whose response must be CBOR.
 func (a *api) cborAnswer(e exchange, contentType string) fields {
 	a.Helper()
 	w := a.send(e)
@@ -57,7 +57,7 @@ var (
 	cborObject = "application/cbor"
 )
 
-// Every verb takes CBOR and answers in it; managed fields are maps like any other within it.
+// Every verb accepts and returns CBOR; managed fields are ordinary maps in it.
 func TestCBORVerbs(t *testing.T) {
 	a := newCBOR(t)
 	made := a.cborAnswer(inCBOR(exchange{do: "POST " + configMaps, header: sendsCBOR, code: 201,
@@ -91,7 +91,7 @@ func TestCBORVerbs(t *testing.T) {
 	}
 }
 
-// Custom resources are taken in CBOR by every verb, too, and their scale.
+// Every verb of custom resources and their scale accepts CBOR, too.
 func TestCBOROfCustomResources(t *testing.T) {
 	a := newCBOR(t)
 	object := func(name string, spec fields) fields {
@@ -130,7 +130,7 @@ func TestCBOROfCustomResources(t *testing.T) {
 	)
 }
 
-// What is wrong with a body is said as kube-apiserver says it ("Field validation"): of unknown fields the first alone.
+// Errors of a body are kube-apiserver's ("Field validation"): only the first of several unknown fields is reported.
 func TestCBORRefusals(t *testing.T) {
 	a := newCBOR(t)
 	unknown := encoded(t, fields{"metadata": fields{"name": "a"}, "bogus": 1, "more": 2})
@@ -162,7 +162,7 @@ func TestCBORRefusals(t *testing.T) {
 
 var asYAMLAnswer = says{"Accept": "application/yaml"}
 
-// Without the feature there is no CBOR.
+// Without the feature CBOR is not supported.
 func TestCBOROff(t *testing.T) {
 	a := newAPI(t)
 	a.run(
@@ -173,7 +173,7 @@ func TestCBOROff(t *testing.T) {
 	)
 }
 
-// A watch in CBOR is a sequence of documents (RFC 8742), each with the object's own document within.
+// A watch in CBOR is a sequence of documents (RFC 8742), each containing the object's own document.
 func TestCBORWatch(t *testing.T) {
 	a := newCBOR(t)
 	s := a.listen()

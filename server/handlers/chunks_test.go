@@ -40,8 +40,8 @@ func TestChunks(t *testing.T) {
 	)
 }
 
-// A list that was begun longer ago than history is kept does not go on as it began, though nobody has written since. What
-// goes on without consistency is a list that begins anew.
+// A list that is older than the history cannot continue consistently, even without writes since. A token for an inconsistent continuation starts a
+// new list.
 func TestChunksAge(t *testing.T) {
 	a := newAPI(t)
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -68,7 +68,7 @@ func TestChunksAge(t *testing.T) {
 	a.run(exchange{shows: "of kube-apiserver: nobody knows when", do: list + "&continue=" + foreign, code: 200, says: says{names: `["b"]`}})
 }
 
-// A list grows old by the time that passes on the server where it began. What another shows for a clock, and for how long it has run, says nothing.
+// A list ages by the time that has passed on its server. The clock and the uptime of another server do not matter.
 func TestChunksOfAnotherServer(t *testing.T) {
 	one, other := newAPI(t), newAPI(t)
 	other.later.Add(int64(time.Hour))

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// What proves or claims an identity stays with the server: a kubelet, a pod or a Service that a request is passed on to could
-// use it.
+// Credentials and identity headers are not forwarded: a kubelet, a pod or a Service could use them.
 func TestCredentialsAreNotPassedOn(t *testing.T) {
 	a := newAPI(t)
 	passed := make(chan http.Header, 1)
@@ -25,7 +24,7 @@ func TestCredentialsAreNotPassedOn(t *testing.T) {
 	fmt.Fprint(conn, "POST /api/v1/namespaces/test/pods/p/exec?command=ls&stdout=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n")
 	secret := []string{"Authorization", "Impersonate-User", "Impersonate-Uid", "Impersonate-Group", "Impersonate-Extra-Scopes",
 		"X-Remote-User", "X-Remote-Uid", "X-Remote-Group", "X-Remote-Extra-Scopes",
-		"X-Front-User", "X-Front-Extra-Scopes"} // the last two as newServer has it
+		"X-Front-User", "X-Front-Extra-Scopes"} // configured by newServer
 	for _, name := range secret {
 		fmt.Fprintf(conn, "%s: secret\r\n", name)
 	}

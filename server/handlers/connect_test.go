@@ -31,7 +31,7 @@ import (
 	"github.com/rowlock/rowlock/server/handlers"
 )
 
-// startKubelet starts what stands for the kubelet of node "n", which runs pod "p".
+// startKubelet starts a substitute for the kubelet of node "n", which runs pod "p".
 func (a *api) startKubelet(answer http.HandlerFunc) {
 	kubelet := httptest.NewTLSServer(answer)
 	a.Cleanup(kubelet.Close)
@@ -48,7 +48,7 @@ func (a *api) startKubelet(answer http.HandlerFunc) {
 	)
 }
 
-// A log is what the kubelet says, as it says it.
+// A log is forwarded from the kubelet as it arrives.
 func TestLogFromKubelet(t *testing.T) {
 	a := newAPI(t)
 	more := make(chan struct{})
@@ -83,7 +83,7 @@ func TestLogFromKubelet(t *testing.T) {
 		says: says{"message": "the server could not find the requested resource ( pods/log p)"}})
 }
 
-// An upgraded connection goes through to the kubelet, both ways.
+// An upgraded connection is forwarded to the kubelet in both directions.
 func TestExecOnKubelet(t *testing.T) {
 	a := newAPI(t)
 	a.startKubelet(func(w http.ResponseWriter, r *http.Request) {
@@ -97,7 +97,7 @@ func TestExecOnKubelet(t *testing.T) {
 		}
 		defer conn.Close()
 		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n")
-		line, _ := buffered.ReadString('\n') // the test tells when it is not what was sent
+		line, _ := buffered.ReadString('\n') // the test fails below if the line is wrong
 		fmt.Fprint(conn, strings.ToUpper(line))
 	})
 	server := a.listen()
@@ -113,7 +113,7 @@ func TestExecOnKubelet(t *testing.T) {
 		t.Fatal(err)
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
-		text, _ := io.ReadAll(response.Body) // of an error
+		text, _ := io.ReadAll(response.Body) // the text of an error
 		t.Fatalf("%d %s", response.StatusCode, text)
 	}
 	fmt.Fprint(conn, "hello\n")
@@ -122,7 +122,7 @@ func TestExecOnKubelet(t *testing.T) {
 	}
 }
 
-// leadsTo is a proxy to a loopback address, which upstream's lead to never.
+// leadsTo is a proxy to a loopback address, which upstream's proxies reject.
 type leadsTo struct {
 	rest.Connecter
 	*url.URL
@@ -134,7 +134,7 @@ func (l leadsTo) Connect(_ context.Context, _ string, options runtime.Object, r 
 	return proxy.NewUpgradeAwareHandler(&location, http.DefaultTransport, true, false, proxy.NewErrorResponder(r)), nil
 }
 
-// proxyNodes starts what proxies to nodes lead to.
+// proxyNodes starts the target of proxies to nodes.
 func (a *api) proxyNodes(answer http.HandlerFunc) {
 	backend := httptest.NewServer(answer)
 	a.Cleanup(backend.Close)
@@ -151,7 +151,7 @@ func (a *api) proxyNodes(answer http.HandlerFunc) {
 	sub.Connect = func(s resources.Reader) rest.Connecter { return leadsTo{upstream(s), at} }
 }
 
-// readyToFollow answers a request with a line, and then with nothing until the client has gone.
+// readyToFollow responds with one line, and then waits until the client has disconnected.
 func readyToFollow(gone chan<- struct{}) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "one")
@@ -161,7 +161,7 @@ func readyToFollow(gone chan<- struct{}) http.HandlerFunc {
 	}
 }
 
-// awaitGone waits until the kubelet has been left.
+// awaitGone waits until the kubelet's client has disconnected.
 func awaitGone(t *testing.T, gone <-chan struct{}) {
 	t.Helper()
 	select {
@@ -173,7 +173,7 @@ func awaitGone(t *testing.T, gone <-chan struct{}) {
 
 const followedLog = "/api/v1/namespaces/test/pods/p/log?follow=true"
 
-// A log comes over a WebSocket, too: an empty message, then what the kubelet says.
+// A log is also available over a WebSocket: an empty message, then the kubelet's text.
 func TestLogOverWebSocket(t *testing.T) {
 	a := newAPI(t)
 	a.startKubelet(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "one") })
@@ -200,7 +200,7 @@ func TestLogOverWebSocket(t *testing.T) {
 	}
 }
 
-// A client whose WebSocket is refused, or that has gone, leaves nothing behind at the kubelet.
+// After a rejected handshake or a disconnect, the connection to the kubelet is closed.
 func TestLogSocketEnds(t *testing.T) {
 	a := newAPI(t)
 	gone := make(chan struct{}, 1)
@@ -233,7 +233,7 @@ func TestLogSocketEnds(t *testing.T) {
 	}
 }
 
-// An interim answer of who is proxied to is not taken for the answer.
+// An interim response of a proxy target is not taken for the final one.
 func TestProxiedInterimAnswers(t *testing.T) {
 	a := newAPI(t)
 	a.proxyNodes(func(w http.ResponseWriter, r *http.Request) {
@@ -243,7 +243,7 @@ func TestProxiedInterimAnswers(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
-		body, _ := io.ReadAll(r.Body) // sends 100 first; the test tells when it is not what was sent
+		body, _ := io.ReadAll(r.Body) // sends 100 first; the test fails below if the body is wrong
 		w.WriteHeader(http.StatusCreated)
 		_, _ = w.Write(body)
 	})
@@ -265,7 +265,7 @@ func TestProxiedInterimAnswers(t *testing.T) {
 		if test.body != "" {
 			r.Header.Set("Expect", "100-continue")
 		}
-		// HTTP/1.1, and patience enough that the body goes only when it is asked for.
+		// Use HTTP/1.1, and a timeout so long that the body is sent only after the 100.
 		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ExpectContinueTimeout: patience}
 		defer transport.CloseIdleConnections()
 		response, err := transport.RoundTrip(r)
@@ -283,8 +283,7 @@ func TestProxiedInterimAnswers(t *testing.T) {
 	}
 }
 
-// A shutdown ends what would go on for ever: a log that is followed as if it were over, a proxied answer by cutting it,
-// since nobody knows that it is all.
+// A shutdown ends endless responses: it ends a followed log cleanly, and cuts a proxied response, because it may be incomplete.
 func TestConnectionsDrain(t *testing.T) {
 	for path, want := range map[string]error{followedLog: nil, "/api/v1/namespaces/test/pods/p/log": io.ErrUnexpectedEOF,
 		"/api/v1/nodes/n/proxy/x": io.ErrUnexpectedEOF} {
@@ -307,7 +306,7 @@ func TestConnectionsDrain(t *testing.T) {
 	}
 }
 
-// A shutdown does not wait for what has not begun to answer.
+// A shutdown does not wait for a target that has not begun to respond.
 func TestProxyDrainsUnanswered(t *testing.T) {
 	a := newAPI(t)
 	draining := make(chan struct{})
@@ -344,8 +343,8 @@ func TestLogSocketDrains(t *testing.T) {
 	}
 }
 
-// What a request was allowed as is what is passed on: neither a write below /watch/, which is allowed as a watch, nor the proxy of an
-// object without a name, which is allowed as a list.
+// A request is forwarded only with the verb that was authorized: neither a write below /watch/, which is authorized as a watch, nor a proxy request
+// without a name, which is authorized as a list.
 func TestConnectTakesItsOwnVerbs(t *testing.T) {
 	a := newAPI(t)
 	a.run(exchange{do: "POST /api/v1/nodes", body: `{"metadata":{"name":"n"}}`, code: 201})

@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// answersWith has the webhook convert nothing but the version, and change what it is asked for in one of them.
+// answersWith makes the webhook convert only the apiVersion, and modify objects when it converts to one of the versions.
 func (c *converter) answersWith(version string, change func(object string) string) {
 	c.answers(func(w http.ResponseWriter, review gjson.Result) bool {
 		to := review.Get("request.desiredAPIVersion").Str
@@ -26,7 +26,7 @@ func (c *converter) answersWith(version string, change func(object string) strin
 	})
 }
 
-// What nobody can show of a dry run is said in the words of the webhook's converter: nothing is stored that could not be decoded.
+// If the result of a dry run cannot be converted for the response, the error is that of the webhook converter: there is no stored object to name.
 func TestDryRunThatCannotBeShown(t *testing.T) {
 	a, hook := newAPI(t), newConverter(t)
 	a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201})
@@ -37,8 +37,8 @@ func TestDryRunThatCannotBeShown(t *testing.T) {
 		exchange{do: "PATCH " + widgetsAsV2 + "/a?dryRun=All&fieldManager=m", header: asApply, body: widgetAsV2("a", `{"other":1}`), code: 500, says: plain})
 }
 
-// A change of a scale whose replicas the webhook loses on their way to the store, or back, is stored, and answered with none. One that is made
-// something else of cannot be answered.
+// If the webhook drops the replicas when it converts to or from the storage version, a change of the scale is stored, and the response has no
+// replicas. If it replaces them by an invalid value, the response is an error.
 func TestScaleThatTheWebhookLoses(t *testing.T) {
 	a, hook := newAPI(t), newConverter(t)
 	const scaled = `"subresources":{"scale":{"specReplicasPath":".spec.one","statusReplicasPath":".status.one"}},"schema"`

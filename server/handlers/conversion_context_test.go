@@ -15,8 +15,8 @@ import (
 	"github.com/rowlock/rowlock/server/h2"
 )
 
-// A webhook that does not answer is asked as long as somebody wants to know, and no longer. What somebody else wants of it as well is asked
-// again in their name.
+// A call of a webhook that does not answer is cancelled when its request ends. If another request waits for the same conversion, the webhook is
+// called again for that one.
 func TestConversionEndsWithItsRequest(t *testing.T) {
 	a, hook := newAPI(t), newConverter(t)
 	a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201},
@@ -45,7 +45,7 @@ func TestConversionEndsWithItsRequest(t *testing.T) {
 		leave()
 		select {
 		case <-asked.Done():
-		case <-time.After(20 * time.Second): // others give up after 30
+		case <-time.After(20 * time.Second): // the call itself times out after 30
 			t.Fatalf("%s %s: the webhook is asked although nobody waits", do.method, do.path)
 		}
 		<-left
@@ -70,7 +70,7 @@ func TestConversionEndsWithItsRequest(t *testing.T) {
 	}
 }
 
-// A watch ends when its time is over, also while a webhook does not answer, which is asked no longer.
+// A watch ends at its timeout, even while a webhook does not answer; the call is cancelled.
 func TestWatchEndsBeforeItsWebhookAnswers(t *testing.T) {
 	a, hook := newAPI(t), newConverter(t)
 	a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201})
@@ -78,7 +78,7 @@ func TestWatchEndsBeforeItsWebhookAnswers(t *testing.T) {
 	hook.hangs.Store(&hangs)
 	s := httptest.NewUnstartedServer(a)
 	s.EnableHTTP2 = true
-	s.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": h2.Serve(s.Config)} // by which watches go on without their handlers
+	s.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": h2.Serve(s.Config)} // lets watches outlive their handlers
 	s.StartTLS()
 	defer s.Close()
 	for name, query := range map[string]string{"shown": "", "selected": "&fieldSelector=metadata.name!%3Dx"} {
@@ -94,7 +94,7 @@ func TestWatchEndsBeforeItsWebhookAnswers(t *testing.T) {
 		asked, began := <-hangs, time.Now()
 		data, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
-		if took := time.Since(began); err != nil || len(data) > 0 || took > 20*time.Second || answer.ProtoMajor != 2 { // it is asked for 30
+		if took := time.Since(began); err != nil || len(data) > 0 || took > 20*time.Second || answer.ProtoMajor != 2 { // the call times out after 30
 			t.Errorf("%s: the watch ended after %s: %v %s", name, took, err, data)
 		}
 		<-asked.Done()
@@ -102,8 +102,8 @@ func TestWatchEndsBeforeItsWebhookAnswers(t *testing.T) {
 	}
 }
 
-// What a webhook has said is forgotten when it is taken from the definition: nothing of it is shown then, and it is asked again when it
-// is brought back. Other changes of the definition, and other certificates, ask it nothing.
+// Conversions are dropped from the cache when the webhook is removed from the definition: they are not used any more, and the webhook is called
+// again once it is restored. Other changes of the definition, and other certificates, cause no calls.
 func TestWebhookThatIsRemoved(t *testing.T) {
 	a, hook := newAPI(t), newConverter(t)
 	definition := definitions + "/widgets.example.com"

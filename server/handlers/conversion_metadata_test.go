@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// partialPatch is a patch that is answered with metadata.
+// partialPatch requests metadata as the response to a patch.
 func partialPatch(patch says) says {
 	header := maps.Clone(patch)
 	maps.Copy(header, partially("application/json", ""))
 	return header
 }
 
-// storeIn has new objects of a definition in two versions stored in one of them.
+// storeIn sets the storage version of a definition with two versions.
 func storeIn(version string) exchange {
 	return exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asJSONPatch, code: 200, body: fmt.Sprintf(
 		`[{"op":"replace","path":"/spec/versions/0/storage","value":%t},{"op":"replace","path":"/spec/versions/1/storage","value":%t}]`,
@@ -25,8 +25,8 @@ func finalized(name string) string {
 	return strings.Replace(widget(name, `{"one":1}`), `"name":"`+name+`"`, `"name":"`+name+`","finalizers":["example.com/f"]`, 1)
 }
 
-// Who takes a finalizer off by a patch that is answered with metadata asks no webhook, in whatever version the object is stored, and in
-// whatever one it would be by now; with it the object goes, and stays in its version where it does not.
+// Removing a finalizer by a patch whose response is metadata calls no webhook, whatever the object's stored version and the storage version are.
+// The object is deleted then; with other patches it remains in its version.
 func TestFinalizerOfAnotherVersion(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, a *api) {
 		hook := newConverter(t)
@@ -53,8 +53,8 @@ func TestFinalizerOfAnotherVersion(t *testing.T) {
 	})
 }
 
-// A patch of the metadata of an object in another version is held against the rules of metadata, and leaves the rest alone, also where
-// the version is served no more, or gone from the definition.
+// A patch of the metadata of an object in another version is validated as metadata, and does not change other fields, even if the version is no
+// longer served or no longer in the definition.
 func TestMetadataOfAnotherVersion(t *testing.T) {
 	a, hook := newAPI(t), newConverter(t)
 	a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201},
@@ -95,7 +95,7 @@ func TestMetadataOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// Where the object is in the version of the request, and stays in that, the rules of the version count.
+// If the object is and remains in the request's version, the schema of that version applies.
 func TestMetadataByTheRulesOfItsVersion(t *testing.T) {
 	a, hook := newAPI(t), newConverter(t)
 	changing := `"schema":{"openAPIV3Schema":{"x-kubernetes-validations":[{"rule":"self.metadata.name == oldSelf.metadata.name && self.spec != oldSelf.spec"}],`

@@ -20,14 +20,14 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// converter is a webhook that converts widgets: the field "one" of version v1 is called "other" in v2.
+// converter is a webhook that converts widgets: field "one" of version v1 is "other" in v2.
 type converter struct {
 	*httptest.Server
-	// answer, when set, answers instead; it returns false for what is to be converted after all.
+	// answer, when set, responds instead; it returns false for objects that are to be converted.
 	answer atomic.Pointer[func(w http.ResponseWriter, review gjson.Result) bool]
-	// hangs, when set, is sent the context of each request, which ends without an answer.
+	// hangs, when set, receives the context of each request, which gets no response.
 	hangs atomic.Pointer[chan context.Context]
-	// requests and objects are what it was asked for.
+	// requests and objects count the calls and the objects in them.
 	requests, objects atomic.Int64
 }
 
@@ -76,7 +76,7 @@ func respond(w http.ResponseWriter, review gjson.Result, result map[string]any, 
 		"uid": review.Get("request.uid").Str, "result": result, "convertedObjects": converted}})
 }
 
-// answers sets what it answers; nil: it converts.
+// answers sets the alternative response; nil: the webhook converts.
 func (c *converter) answers(f func(w http.ResponseWriter, review gjson.Result) bool) {
 	c.answer.Store(&f)
 	if f == nil {
@@ -91,10 +91,10 @@ func (c *converter) down() {
 	})
 }
 
-// asked tells what it was asked for since it was called before.
+// asked returns and resets the counts.
 func (c *converter) asked() (requests, objects int64) { return c.requests.Swap(0), c.objects.Swap(0) }
 
-// wants fails when it was asked for anything else since the last time.
+// wants fails unless the counts since the last check are these.
 func (c *converter) wants(t *testing.T, what string, requests, objects int64) {
 	t.Helper()
 	if r, o := c.asked(); r != requests || o != objects {
@@ -102,7 +102,7 @@ func (c *converter) wants(t *testing.T, what string, requests, objects int64) {
 	}
 }
 
-// definition is that of widgets in two versions, which the webhook converts. review is the version of its reviews.
+// definition is that of widgets in two versions, converted by the webhook. review is the version of the ConversionReview.
 func (c *converter) definition(review string) string {
 	schema := func(field string) string {
 		return fmt.Sprintf(`{"type":"object","properties":{%q:{"type":"integer"}}}`, field)
@@ -117,20 +117,20 @@ func widgetAsV2(name, spec string) string {
 	return strings.Replace(widget(name, spec), "/v1", "/v2", 1)
 }
 
-// partially asks for metadata.
+// partially requests metadata.
 func partially(media, list string) says {
 	return says{"Accept": media + ";as=PartialObjectMetadata" + list + ";v=v1;g=meta.k8s.io"}
 }
 
-// undecodable is what is said of a widget that cannot be converted, whose revision is kept.
+// undecodable is the error for a widget that cannot be converted, whose resourceVersion was kept under name.
 func undecodable(name, why string) string {
 	return "object not decodable revision={" + name + "}: " + why
 }
 
-// keptAs has the revision of an object kept under a name.
+// keptAs keeps the resourceVersion of an object under a name.
 func keptAs(name string) says { return says{name: "metadata.resourceVersion"} }
 
-// A webhook converts what is shown in another version than it is stored in.
+// A webhook converts objects for responses in another version than the stored one.
 func TestConversionByWebhook(t *testing.T) {
 	for _, review := range []string{"v1", "v1beta1"} {
 		t.Run(review, func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestConversionByWebhook(t *testing.T) {
 	}
 }
 
-// A webhook is asked once for an object at a revision, and for many at once.
+// A webhook is called once for each object and resourceVersion, and for many objects in one call.
 func TestConversionsAreRemembered(t *testing.T) {
 	a, hook := newAPI(t), newConverter(t)
 	a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201})
@@ -217,8 +217,8 @@ func TestConversionsAreRemembered(t *testing.T) {
 	hook.wants(t, "a deletion, which is seen", 0, 0)
 }
 
-// What a webhook says of one object of many is said as kube-apiserver says it, which asks for each; and so a webhook that has never
-// seen more than one goes on working.
+// If a call for many objects fails, the error for one object is kube-apiserver's, which converts objects one by one; a webhook that supports only
+// one object per call keeps working.
 func TestConversionOneByOne(t *testing.T) {
 	a, hook := newAPI(t), newConverter(t)
 	a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201})
@@ -259,7 +259,7 @@ func TestConversionOneByOne(t *testing.T) {
 			"message": undecodable("w9", "conversion webhook for example.com/v1, Kind=Widget returned invalid object at index 0: invalid groupVersion (expected example.com/v2, received example.com/v3)")}})
 }
 
-// A webhook behind a Service that is missing is missed in upstream's words.
+// A webhook behind a missing Service causes upstream's error.
 func TestWebhookWithoutItsService(t *testing.T) {
 	a, hook := newAPI(t), newConverter(t)
 	body := strings.Replace(hook.definition("v1"), fmt.Sprintf(`"url":%q`, hook.URL), `"service":{"namespace":"default","name":"nosvc"}`, 1)
@@ -269,7 +269,7 @@ func TestWebhookWithoutItsService(t *testing.T) {
 			`conversion webhook for example.com/v1, Kind=Widget failed: Post "https://nosvc.default.svc:443/?timeout=30s": service "nosvc" not found`)}})
 }
 
-// Where the flag says so, webhooks are asked at the endpoints of their Services. The server's own Service is the server, whatever there is of it.
+// With the flag, webhooks are called at the endpoints of their Services. The server's own Service always means the server itself.
 func TestWebhooksAtEndpoints(t *testing.T) {
 	for service, why := range map[string]string{
 		`{"namespace":"test","name":"hook"}`:                           `Post "https://hook.test.svc:443/?timeout=30s": no endpoints available for service "hook"`,
@@ -285,8 +285,8 @@ func TestWebhooksAtEndpoints(t *testing.T) {
 	}
 }
 
-// A webhook that is down keeps nobody from deleting, in whatever way, and from reading metadata: it is not even asked. The version that
-// is stored is not served, so that nothing could be done in that.
+// A webhook that is down prevents neither deletions of any kind nor reads of metadata: it is not called. The storage version is not served here, so
+// that requests cannot use it.
 func TestWebhookThatIsDown(t *testing.T) {
 	a, hook := newAPI(t), newConverter(t)
 	a.work()
@@ -315,7 +315,7 @@ func TestWebhookThatIsDown(t *testing.T) {
 	post("of-orphan", owner("orphan"))
 	post("of-both", owner("background", "solid"))
 	a.run(exchange{do: "POST /apis/example.com/v1/namespaces/doomed/widgets", body: widget("there", `{"one":1}`), code: 201},
-		// From here on, nothing is served in the version that is stored.
+		// From here on the storage version is not served.
 		exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asJSONPatch,
 			body: `[{"op":"replace","path":"/spec/versions/0/served","value":false}]`, code: 200},
 		exchange{do: "GET " + widgets, code: 404})

@@ -20,11 +20,11 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// measured are custom resources of which the costs are measured, and whose definitions their projects publish.
+// measured are the custom resources of the benchmarks, with definitions published by their projects.
 var measured = map[string]string{"certificate": "certificates.cert-manager.io", "application": "applications.argoproj.io",
 	"httproute": "httproutes.gateway.networking.k8s.io"}
 
-// measuredStatus are the changes of status that are measured, and where they are sent: Applications have no subresource.
+// measuredStatus are the measured status changes, and their paths: Applications have no status subresource.
 var measuredStatus = map[string]struct{ path, body string }{
 	"certificate": {"/status", `{"status":{"revision":%d}}`},
 	"application": {"", `{"status":{"sync":{"status":"Synced","revision":"%d"}}}`},
@@ -32,7 +32,7 @@ var measuredStatus = map[string]struct{ path, body string }{
 		"reason":"Accepted","message":"%d","lastTransitionTime":"2026-05-04T10:20:30Z"}]}]}}`},
 }
 
-// publishedDefinition is the definition of a name.
+// publishedDefinition returns the definition of a name.
 func publishedDefinition(b *testing.B, name string) []byte {
 	b.Helper()
 	all, err := harness.Published(b.Context())
@@ -52,8 +52,8 @@ func publishedDefinition(b *testing.B, name string) []byte {
 	return nil
 }
 
-// BenchmarkCustomResource is what custom resources cost from the request to the answer, with 16 clients at a time and without a
-// network. cpu-µs/op is the processor time of the whole process, the garbage collector and the clients in it.
+// BenchmarkCustomResource measures requests for custom resources, with 16 concurrent clients and without a network. cpu-µs/op is the processor time
+// of the whole process, including the garbage collector and the clients.
 func BenchmarkCustomResource(b *testing.B) {
 	for _, kind := range slices.Sorted(maps.Keys(measured)) {
 		a := newAPI(b)
@@ -94,7 +94,7 @@ func BenchmarkCustomResource(b *testing.B) {
 	}
 }
 
-// measure sends requests of 16 clients. media is that of their bodies, JSON where it is empty.
+// measure sends requests from 16 clients. media is the type of their bodies; empty: JSON.
 func measure(b *testing.B, a *api, code int, media string, next func() (method, path string, body []byte)) {
 	b.Helper()
 	b.SetParallelism(8)
@@ -115,7 +115,7 @@ func measure(b *testing.B, a *api, code int, media string, next func() (method, 
 	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
 }
 
-// processorTime is that of the process.
+// processorTime is the processor time of the process.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

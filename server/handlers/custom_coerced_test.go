@@ -11,17 +11,17 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// podsWithin is the schema of a spec with a resource within it.
+// podsWithin is the schema of a spec with an embedded resource.
 const podsWithin = `{"type":"object","properties":{"size":{"type":"integer"},
 	"pod":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true}}}`
 
-// with is a widget with more members of its metadata.
+// with is a widget with additional metadata.
 func with(name, metadata, spec string) string {
 	return strings.Replace(widget(name, spec), `"metadata":{`, `"metadata":{`+metadata+`,`, 1)
 }
 
-// What server-side apply makes is stored as what is sent in any other way: of metadata, and of that of resources within, what says nothing is left
-// out, so that later writes find no more there than with kube-apiserver.
+// Server-side apply stores the same as other writes: empty members of metadata, and of embedded resources' metadata, are dropped, so that later
+// writes see the same objects as in kube-apiserver.
 func TestAppliedMetadata(t *testing.T) {
 	test := func(t *testing.T, a *api) {
 		a.TB = t
@@ -48,7 +48,7 @@ func TestAppliedMetadata(t *testing.T) {
 	})
 }
 
-// What webhooks make of resources within custom resources is coerced, too, and what cannot be is refused by validation, in its words.
+// Embedded resources modified by webhooks are coerced, too; metadata that cannot be coerced fails validation.
 func TestWebhooksOfMetadataWithin(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
 	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", podsWithin, true)), code: 201},
@@ -71,7 +71,7 @@ func TestWebhooksOfMetadataWithin(t *testing.T) {
 	a.run(exchange{do: "GET " + widgets + "/old", code: 200, says: says{"spec.size": "2", "kind": "Widget"}})
 }
 
-// What a conversion webhook makes of an object is coerced in the version that it is converted into. Where that cannot be, there is no such object.
+// An object from a conversion webhook is coerced in the target version. If that fails, the object is unreadable.
 func TestConvertedMetadata(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, a *api) {
 		a.TB = t
@@ -107,7 +107,7 @@ func TestConvertedMetadata(t *testing.T) {
 	})
 }
 
-// What a schema says of items that is no schema is neither stored nor shown.
+// A value of items that is no schema is neither stored nor returned.
 func TestItemsThatAreNoSchema(t *testing.T) {
 	for _, items := range []string{"true", "false", "[]", "3"} {
 		a := newAPI(t)

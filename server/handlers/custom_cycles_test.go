@@ -13,8 +13,8 @@ import (
 
 var definitionCycles = flag.Int("definition-cycles", 12, "how often a definition is created, used and deleted by TestDefinitionsComeAndGo")
 
-// However often a definition is created, used and deleted, nothing of it stays: no type, no catalog with it, no goroutine, and after a soak
-// (-definition-cycles 10000) no memory, once the store has forgotten its log, as it does at rest.
+// However often a definition is created, used and deleted, nothing remains of it: no type, no catalog with it, no goroutine, and after a soak
+// (-definition-cycles 10000) no memory, once the store has forgotten its log, as it does when idle.
 func TestDefinitionsComeAndGo(t *testing.T) {
 	a := newAPI(t)
 	a.work()
@@ -39,7 +39,7 @@ func TestDefinitionsComeAndGo(t *testing.T) {
 		})
 	}
 	memory := func() uint64 {
-		a.definitions.Rest() // what was compiled stays until then, within its bound
+		a.definitions.Rest() // until then, compiled schemas stay cached
 		a.store.Store.(interface {
 			DefragmentHeap(forget bool, moved func(bytes int) bool)
 		}).DefragmentHeap(true, func(int) bool { return true })
@@ -72,7 +72,7 @@ func TestDefinitionsComeAndGo(t *testing.T) {
 	}
 	a.definitions.Rest()
 	for began := time.Now(); left() != "" && time.Since(began) < patience; {
-		time.Sleep(10 * time.Millisecond) // for those who have not ended yet
+		time.Sleep(10 * time.Millisecond) // wait for goroutines that are ending
 	}
 	if what := left(); what != "" {
 		t.Error(what)
@@ -80,7 +80,7 @@ func TestDefinitionsComeAndGo(t *testing.T) {
 	now := memory()
 	t.Logf("the heap had %d KiB and has %d after %d definitions; there are %d goroutines, and were %d", heap>>10, now>>10, *definitionCycles,
 		runtime.NumGoroutine(), goroutines)
-	const most = 4 << 20 // of each definition that stays, 10,000 would leave some 400 bytes
+	const most = 4 << 20 // some 400 bytes left by each definition would add up to this after 10,000
 	if now > heap+most {
 		t.Errorf("%d KiB stay of %d definitions", (now-heap)>>10, *definitionCycles)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A definition whose webhook nobody could ask, for its authority is no certificate, is served when that is mended.
+// A definition whose webhook has an invalid caBundle is served once the caBundle is corrected.
 func TestInvalidAuthorityOfConversion(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, a *api) {
 		a.TB = t
@@ -18,7 +18,7 @@ func TestInvalidAuthorityOfConversion(t *testing.T) {
 			exchange{do: "POST " + definitions, body: strings.Replace(widgetDefinition(widgetVersion("v1", widgetSpec, true)), `"versions"`,
 				`"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://hook.invalid","caBundle":"Cg=="}}},"versions"`, 1),
 				code: 201, says: established("False", "InvalidCABundle")},
-			exchange{do: "GET " + widgets, code: 500, says: says{"message": "Internal error occurred: error resolving resource"}}, // as by kube-apiserver, which has its names
+			exchange{do: "GET " + widgets, code: 500, says: says{"message": "Internal error occurred: error resolving resource"}}, // as in kube-apiserver: the definition has its names
 			exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: `{"metadata":{"labels":{"a":"b"}}}`,
 				code: 200, says: established("False", "InvalidCABundle")},
 			exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch,
@@ -28,8 +28,7 @@ func TestInvalidAuthorityOfConversion(t *testing.T) {
 	})
 }
 
-// A null where none is allowed is dropped from what is created and patched, and refused in what is applied: an applier who wants
-// a field to go leaves it out.
+// A null that the schema does not allow is dropped from a create or patch, and rejected in an apply: an applier removes a field by omitting it.
 func TestApplyOfNull(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, a *api) {
 		a.TB = t
@@ -48,7 +47,7 @@ func TestApplyOfNull(t *testing.T) {
 	})
 }
 
-// Who asks for a deprecated version is warned whatever the answer is, unless there is no such path.
+// A request for a deprecated version gets a warning whatever the response is, unless the path does not exist.
 func TestWarningOfDeprecatedVersion(t *testing.T) {
 	a := newAPI(t)
 	warned := says{"Warning": `299 - "v1 will go"`}
@@ -67,8 +66,7 @@ func TestWarningOfDeprecatedVersion(t *testing.T) {
 	)
 }
 
-// A watch of a version that is no longer served ends with the last events of it, also when the store could not be asked for them just
-// then.
+// A watch of a version that is no longer served ends with its last events, even if the store was unavailable at that moment.
 func TestEndOfVersionIsToldByUnavailableStore(t *testing.T) {
 	a := newAPI(t)
 	v1, v2 := widgetVersion("v1", widgetSpec, false), widgetVersion("v2", widgetSpec, true)
@@ -82,10 +80,10 @@ func TestEndOfVersionIsToldByUnavailableStore(t *testing.T) {
 		exchange{do: "GET " + widgets, code: 404})
 	line := make(chan string, 1)
 	go func() {
-		l, _ := w.lines.ReadString('\n') // nothing, where the watch ends
+		l, _ := w.lines.ReadString('\n') // empty at the end of the watch
 		line <- l
 	}()
-	for range 3 { // the watch knows of its end by the second
+	for range 3 { // the second attempt notices the end
 		select {
 		case <-a.store.failed:
 		case l := <-line:
@@ -99,7 +97,7 @@ func TestEndOfVersionIsToldByUnavailableStore(t *testing.T) {
 	w.ends()
 }
 
-// A schema may be nested more deeply than what reads JSON fast follows.
+// A schema may be nested more deeply than the fast JSON decoder supports.
 func TestDeepSchema(t *testing.T) {
 	a := newAPI(t)
 	schema, spec := `{"type":"string"}`, `"deep"`
@@ -115,21 +113,21 @@ func TestDeepSchema(t *testing.T) {
 	)
 }
 
-// Whole numbers of what is applied as YAML stay whole, as rules in CEL and large ones need it.
+// Whole numbers in an apply as YAML remain integers, as CEL rules and large numbers require.
 func TestApplyOfWholeNumbers(t *testing.T) {
 	a := newAPI(t)
 	apply := func(size string, code int) exchange {
 		return exchange{do: "PATCH " + widgets + "/a?fieldManager=me", header: asApply, code: code,
 			body: "apiVersion: example.com/v1\nkind: Widget\nmetadata:\n  name: a # as YAML has it\nspec:\n  size: " + size + "\n"}
 	}
-	grown := apply("9007199254740993", 200) // no float64
+	grown := apply("9007199254740993", 200) // not representable as a float64
 	grown.says = says{"spec.size": "9007199254740993"}
 	a.run(exchange{do: "POST " + definitions, code: 201, body: widgetDefinition(widgetVersion("v1", `{"type":"object","properties":{"size":{"type":"integer"}},
 			"x-kubernetes-validations":[{"rule":"self.size >= oldSelf.size"}]}`, true))},
 		apply("1", 201), apply("2", 200), grown, apply("1", 422))
 }
 
-// Names that nobody could have are refused in a status, too. Others are no client's to give: a definition keeps what it was given.
+// Names that are invalid are rejected in a status, too. Clients cannot set other names there: a definition keeps its accepted names.
 func TestNamesInStatus(t *testing.T) {
 	a := newAPI(t)
 	names := func(kind string) string { return `{"status":{"acceptedNames":{"kind":"` + kind + `"}}}` }
@@ -143,7 +141,7 @@ func TestNamesInStatus(t *testing.T) {
 	)
 }
 
-// Out of defaults goes what the metadata of embedded resources does not have, each time that it is sent.
+// Unknown fields of embedded resources' metadata are removed from defaults, at every write of the definition.
 func TestMetadataInDefaults(t *testing.T) {
 	a := newAPI(t)
 	spec := `{"type":"object","properties":{"template":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true,

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// asAggregated asks for all of discovery at once.
+// asAggregated requests aggregated discovery.
 var asAggregated = says{"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
 
-// What is about to go is not offered to those who would create or change objects, but who knows it can change them.
+// Discovery lists no verbs to create or change objects of a terminating definition, yet clients can still change them.
 func TestDiscoveryOfTerminatingDefinition(t *testing.T) {
 	a := newAPI(t)
 	const (
@@ -32,8 +32,8 @@ func TestDiscoveryOfTerminatingDefinition(t *testing.T) {
 		exchange{do: "POST " + widgets, body: widget("b", `{"size":1}`), code: 403})
 }
 
-// The list of groups has those of one priority in the order of the names of their first APIServices, and aggregated discovery in that of
-// their own names, both as kube-apiserver's.
+// As in kube-apiserver, the list of groups sorts groups of equal priority by the name of their first APIService, and aggregated discovery by their
+// own names.
 func TestOrderOfDefinedGroups(t *testing.T) {
 	a := newAPI(t)
 	for group, versions := range map[string][]string{"a.example": {"v1alpha1"}, "b.example": {"v1"}, "c.example": {"v2"}, "d.example": {"v1beta1", "v1"}} {

@@ -13,15 +13,15 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// whatVaries differs between two servers.
+// whatVaries matches values that differ between two servers.
 var whatVaries = regexp.MustCompile(`\\*"(uid|resourceVersion|creationTimestamp|time)\\*":\\*"[^"\\]*\\*",?`)
 
-// present is a Widget at the revision that it has then, RV.
+// present is a Widget at its current resourceVersion, RV.
 func present(name, spec string) string {
 	return strings.Replace(widget(name, spec), `"name":"`+name+`"`, `"name":"`+name+`","resourceVersion":"RV"`, 1)
 }
 
-// sentWidgets are writes of a Widget. Those that are plain are answered with no plain way taken.
+// sentWidgets are writes of a Widget. Those with plain set must cause no fallbacks.
 var sentWidgets = []struct {
 	do, body string
 	header   says
@@ -63,7 +63,7 @@ var sentWidgets = []struct {
 	{do: "GET " + widgets + "/a", plain: true},
 }
 
-// The answers about custom resources are the same without fast paths, and plain writes take them.
+// Responses about custom resources are the same without fast paths, and plain writes cause no fallbacks.
 func TestWritesOfCustomResourcesByFastPaths(t *testing.T) {
 	var answers [2][]string
 	for i, on := range []bool{true, false} {
@@ -92,9 +92,9 @@ func TestWritesOfCustomResourcesByFastPaths(t *testing.T) {
 	}
 }
 
-// managersInOrder is an answer with its managers in an order that does not depend on when they wrote.
+// managersInOrder returns a response with its managers in an order that does not depend on the time of their writes.
 func managersInOrder(body string) string {
-	body = quotedManagers.ReplaceAllString(body, "managedFields") // of an object that a refusal shows
+	body = quotedManagers.ReplaceAllString(body, "managedFields") // in an object that an error quotes
 	fields := gjson.Get(body, "metadata.managedFields")
 	var all []string
 	for _, m := range fields.Array() {
@@ -106,7 +106,7 @@ func managersInOrder(body string) string {
 
 var quotedManagers = regexp.MustCompile(`managedFields\\+":\[[^]]*\]`)
 
-// fellBack has the counters that custom resources count on.
+// fellBack returns the counters of fallbacks that custom resources may cause.
 func fellBack() string {
 	var all []string
 	for _, p := range []*fastpath.Path{fastpath.StoredKind, fastpath.BodyKind, fastpath.MergePatch, fastpath.JSONPatch, fastpath.ManagedFields,

@@ -2,8 +2,8 @@ package handlers_test
 
 import "testing"
 
-// What is stored in a version that is gone stays readable, and can be changed and deleted. Server-side apply has to compare it in that version,
-// where somebody owns fields in it, and fails as kube-apiserver does.
+// Objects stored in a version that no longer exists remain readable, and can be changed and deleted. Server-side apply must compare them in that
+// version if managers own fields in it, and fails as in kube-apiserver.
 func TestVersionThatIsGone(t *testing.T) {
 	a := newAPI(t)
 	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true), widgetVersion("v2", widgetSpec, false)), code: 201},

@@ -12,8 +12,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// The row by which the names of a group are given goes with the last definition of the group, and no sooner, whoever creates and
-// deletes definitions at the same time.
+// The row that serializes the names of a group is removed with the group's last definition, and not before, despite concurrent creations and
+// deletions of definitions.
 func TestGroupRowsGo(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, a *api) {
 		a.TB = t

@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// leanDefinition is a definition with two versions of the schemas.
+// leanDefinition is a definition with two versions, with these schemas.
 func leanDefinition(first, second string) string {
 	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com",` +
 		`"scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},"versions":[` +
@@ -18,7 +18,7 @@ func leanDefinition(first, second string) string {
 		`{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":` + second + `}}]}}`
 }
 
-// FuzzDefinitionSchemas: a new definition is stored, warned of and refused the same whether its schemas go as text or not.
+// FuzzDefinitionSchemas checks that a new definition is stored, and causes the same warnings and errors, whether or not its schemas stay text.
 func FuzzDefinitionSchemas(f *testing.F) {
 	a := newAPI(f)
 	const plain = `{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"string"}}}}}`
@@ -50,7 +50,7 @@ func FuzzDefinitionSchemas(f *testing.F) {
 	})
 }
 
-// Of a schema that is given twice, and both of which are there elsewhere too, upstream lays the second over the first.
+// If a schema is a duplicate member, and both values are known parts, upstream merges the second into the first.
 func TestSchemaGivenTwice(t *testing.T) {
 	a := newAPI(t)
 	const first, second = `{"type":"object","description":"first"}`, `{"type":"object"}`
@@ -60,7 +60,7 @@ func TestSchemaGivenTwice(t *testing.T) {
 	}
 }
 
-// aroundParts are schemas in which a part that is valid by itself is where it is valid and where it is not. The first one makes it known.
+// aroundParts returns schemas with a valid part at valid and at invalid places. The first one makes the part known.
 func aroundParts() (schemas []string) {
 	const filling = `"properties":{"size":{"type":"integer","description":"a text that makes a part long enough to be worth it, which is some hundred characters or more",` +
 		`"default":%s},"kind":{"type":"string"},"a":{"type":"object","properties":{"b":{"type":"string"}}}}`
@@ -115,7 +115,7 @@ func aroundParts() (schemas []string) {
 	return schemas
 }
 
-// Published definitions are covered, in the order of kubectl, and stored the same as without.
+// Published definitions are supported, in kubectl's order of members, and stored the same as without the fast path.
 func TestPublishedDefinitionsAsText(t *testing.T) {
 	a := newAPI(t)
 	published, err := harness.Published(t.Context())
@@ -146,7 +146,7 @@ func TestPublishedDefinitionsAsText(t *testing.T) {
 	}
 }
 
-// A definition that was found valid when it was new is known when it is changed, and so are its parts in another one.
+// A definition that was valid when created is known when it is changed, and so are its parts in another definition.
 func TestWhatWasNewIsKnown(t *testing.T) {
 	t.Cleanup(fastpath.Definitions.Turn(true))
 	t.Cleanup(fastpath.DefinitionSchemas.Turn(true))
@@ -169,9 +169,9 @@ func TestWhatWasNewIsKnown(t *testing.T) {
 		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":` + around[0] + `}}]}}`, code: 200})
 }
 
-// Who looks at a new definition sees its schemas, and what is wrong with one is said as ever.
+// Admission policies see the schemas of a new definition, and errors in a schema are the usual ones.
 func TestSchemasAreShownWhole(t *testing.T) {
-	t.Cleanup(fastpath.TurnAll(true)) // without some of them upstream's code looks at all that comes
+	t.Cleanup(fastpath.TurnAll(true)) // without some fast paths upstream's code reads every object
 	a := newAPI(t)
 	schema := func(typ string) string {
 		return `{"type":"object","properties":{"spec":{"type":"object","properties":{"size":{"type":"` + typ + `"}}}}}`
@@ -196,7 +196,7 @@ func TestSchemasAreShownWhole(t *testing.T) {
 		t.Errorf("%d fallbacks where a policy looks", n)
 	}
 	a.run(create("boolean", 201, "-"))
-	for i := range 2 { // known and unknown
+	for i := range 2 { // a known and an unknown field manager
 		a.run(exchange{do: fmt.Sprintf("POST %s?dryRun=All&fieldManager=f%d", definitions, i), body: leanDefinition(schema("nosuch"), schema("string")), code: 422})
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// FuzzAppliedDefinitions: what is applied to a definition, by its manager or another one, by force or not, is put in its place, or is a patch of
-// it, makes the same of it, and is warned of and refused the same, whether schemas go as text or not.
+// FuzzAppliedDefinitions checks that an apply, by the same manager or another, forced or not, a PUT and a patch of a definition have the same
+// results, warnings and errors whether or not schemas stay text.
 func FuzzAppliedDefinitions(f *testing.F) {
 	a := newAPI(f)
 	const plain = `{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"string"}}}}}`
@@ -48,7 +48,7 @@ func FuzzAppliedDefinitions(f *testing.F) {
 		case 3:
 			change = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.` + group + `","labels":{"a":"b"}}}`
 		}
-		// Managers of the same second are sorted by name, and the server writes conditions: who updates comes after it in any second.
+		// Managers of the same second are sorted by name, and the server writes conditions: the updater sorts after it in any second.
 		options := fmt.Sprintf("?dryRun=All&fieldManager=s&fieldValidation=%s", []string{"Strict", "Warn"}[how/4%2])
 		switch how / 32 % 4 {
 		case 0:
@@ -66,7 +66,7 @@ func FuzzAppliedDefinitions(f *testing.F) {
 	})
 }
 
-// aroundSchemas patches a definition around its schemas, and by what looks into them.
+// aroundSchemas patches a definition outside and inside its schemas.
 func (a *api) aroundSchemas(t *testing.T, target, text string) {
 	for _, patch := range []string{`{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{"labels":{"a":1}}}`, `{"metadata":{"nosuch":{"a":1}}}`, `{"metadata":{"annotations":null,"finalizers":["example.com/f"]}}`,
 		`{"spec":{"names":{"shortNames":["w"]}}}`, `{"spec":{"versions":null}}`, `{"spec":{"versions":[]}}`, `{"spec":null}`, `{"spec":{"versions":[{"name":"v1","served":true,"storage":true}]}}`,
@@ -76,7 +76,7 @@ func (a *api) aroundSchemas(t *testing.T, target, text string) {
 		a.alike(t, "PATCH", target, asMergePatch, patch)
 		a.alike(t, "PATCH", target, asStrategicPatch, patch)
 	}
-	quoted, _ := json.Marshal(text) // strings can be written
+	quoted, _ := json.Marshal(text) // strings can be encoded
 	const schema = "/spec/versions/0/schema/openAPIV3Schema"
 	for _, patch := range []string{`{"op":"add","path":"/metadata/labels","value":{"a":"b"}}`, `{"op":"copy","from":"` + schema + `/description","path":"/metadata/annotations"}`,
 		`{"op":"test","path":"` + schema + `","value":` + string(quoted) + `}`, `{"op":"test","path":"/metadata/name","value":"other"}`, `{"op":"remove","path":"` + schema + `/type"}`, `{"op":"remove","path":"/spec/versions/1"}`,
@@ -85,7 +85,8 @@ func (a *api) aroundSchemas(t *testing.T, target, text string) {
 	}
 }
 
-// Published definitions that are applied again, with a label or by somebody else, put in their place or patched are not read whole, and what is stored is the same.
+// Applying published definitions again, with a label or by another manager, replacing or patching them does not decode them whole, and stores the
+// same.
 func TestPublishedDefinitionsAppliedAsText(t *testing.T) {
 	t.Cleanup(fastpath.TurnAll(true))
 	a := newAPI(t)
@@ -131,7 +132,7 @@ func TestPublishedDefinitionsAppliedAsText(t *testing.T) {
 	}
 }
 
-// Who looks at an update sees the schemas of both objects.
+// Admission policies see the schemas of both objects of an update.
 func TestSchemasOfUpdatesAreShownWhole(t *testing.T) {
 	t.Cleanup(fastpath.TurnAll(true))
 	a := newAPI(t)
@@ -157,7 +158,7 @@ func TestSchemasOfUpdatesAreShownWhole(t *testing.T) {
 			"message":"sizes stay"}]`)},
 		exchange{do: "POST " + validatingBindings, code: 201, body: binding("all", "sized", `,"validationActions":["Deny"]`)},
 		apply("integer", 422, denied),
-		apply("string", 200, "-"), apply("string", 200, "-"), apply("string", 200, "-"), // which is remembered, and looked at all the same
+		apply("string", 200, "-"), apply("string", 200, "-"), apply("string", 200, "-"), // the repetition is cached; the policy is evaluated all the same
 		merge(`{"metadata":{"labels":{"a":"b"}}}`, 200, "-"), merge(`{"spec":`+gjson.Get(leanDefinition(schema("integer"), schema("string")), "spec").Raw+`}`, 422, denied))
 	a.run(replace("integer", 422, denied), replace("string", 200, "-"))
 }

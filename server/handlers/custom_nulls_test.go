@@ -7,8 +7,8 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// What is taken away by an apply in another version than the one that it was applied in, or is null there, is refused where it may not be
-// missing or null: it is not dropped on the way through the versions. These are the answers of an unmodified kube-apiserver v1.37.1.
+// If an apply in another version removes a field or sets it to null, and the schema does not allow that, it is rejected: the field is not dropped
+// by the conversion between versions. The expected responses are those of an unmodified kube-apiserver v1.37.1.
 func TestNullsAppliedInAnotherVersion(t *testing.T) {
 	const spec = `{"type":"object","required":["size"],"properties":{"size":{"type":"integer"},"free":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
 		"tags":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}},"s":{"type":"string"},"labels":{"type":"object","additionalProperties":{"type":"string"}}}}`
@@ -42,7 +42,7 @@ func TestNullsAppliedInAnotherVersion(t *testing.T) {
 	}
 }
 
-// A zero has no sign once it was stored: kube-apiserver answers with what it reads back.
+// A stored zero has no sign: kube-apiserver's response is decoded from the stored object.
 func TestZerosHaveNoSign(t *testing.T) {
 	test := func(t *testing.T, a *api) {
 		a.TB = t

@@ -13,8 +13,7 @@ import (
 	"github.com/rowlock/rowlock/server/openapi"
 )
 
-// The documents that describe custom resources of published definitions are the same to the letter, whether they are made quickly or by
-// upstream's builders.
+// The OpenAPI documents of published definitions are identical, whether the fast path or upstream's builders make them.
 func TestOpenAPIOfPublishedDefinitions(t *testing.T) {
 	a := newAPI(t)
 	published, err := harness.Published(t.Context())

@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// An owner without a uid is refused as such, whatever writes it, with the fast paths and without.
+// An owner reference without a uid is rejected by every write, with and without fast paths.
 func TestOwnerWithoutUID(t *testing.T) {
 	const owner = `{"apiVersion":"v1","kind":"ConfigMap","name":"x"}`
 	owned := func(name, owners string) string {
@@ -33,7 +33,7 @@ func TestOwnerWithoutUID(t *testing.T) {
 	}
 }
 
-// An orphan has no list of owners that would be empty.
+// Orphaning removes ownerReferences instead of leaving an empty list.
 func TestOrphanedCustomResource(t *testing.T) {
 	a := newAPI(t)
 	a.work()
@@ -48,7 +48,7 @@ func TestOrphanedCustomResource(t *testing.T) {
 	a.run(exchange{do: "GET " + widgets + "/child", code: 200, says: says{"metadata.ownerReferences": "-"}})
 }
 
-// Metadata that is no metadata is quoted whole, with the owners of fields that nothing is wrong with.
+// Invalid metadata is quoted completely in the error, managedFields included.
 func TestMetadataIsQuotedWhole(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		t.Run(fmt.Sprintf("fast=%t", on), func(t *testing.T) {

@@ -2,7 +2,7 @@ package handlers_test
 
 import "testing"
 
-// Who asks for one object as a list of metadata is refused: of a custom resource kube-apiserver finds out late that it is none.
+// A request for one object as a PartialObjectMetadataList is rejected. For a custom resource kube-apiserver fails late, with another error.
 func TestOneObjectAsList(t *testing.T) {
 	asList := func(media string, more says) says {
 		header := says{"Accept": media + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// What follows a subresource of a custom resource in a path is not looked at, whatever the method, as by kube-apiserver. It is for
-// what is built in.
+// As in kube-apiserver, path elements after a subresource of a custom resource are ignored, whatever the method. For built-in types they are not.
 func TestPathsBelowSubresources(t *testing.T) {
 	a := newAPI(t)
 	beyond := widgets + "/a/status/x"
@@ -23,7 +22,7 @@ func TestPathsBelowSubresources(t *testing.T) {
 		exchange{shows: "still there", do: "GET " + widgets + "/a", code: 200})
 }
 
-// The list of what a version serves is the answer to any method where all of it is defined by objects, and to GET alone elsewhere.
+// The resource list of a version answers any method if all its types are custom resources, and otherwise only GET.
 func TestMethodsOfDiscovery(t *testing.T) {
 	a := newAPI(t)
 	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201})
@@ -37,7 +36,7 @@ func TestMethodsOfDiscovery(t *testing.T) {
 	a.run(exchange{do: "HEAD /apis/example.com/v1", code: 200}, exchange{do: "HEAD /apis/apps/v1", code: 405})
 }
 
-// Below /watch/ a custom resource is watched, whatever the method is: kube-apiserver goes by the verb alone.
+// Below /watch/ a custom resource is watched with any method: kube-apiserver checks only the verb.
 func TestWatchOfCustomResourceByAnyMethod(t *testing.T) {
 	a := newAPI(t)
 	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
@@ -50,7 +49,7 @@ func TestWatchOfCustomResourceByAnyMethod(t *testing.T) {
 		exchange{do: "POST /api/v1/watch/namespaces/test/configmaps", code: 405})
 }
 
-// Who is in no namespace cannot be selected by it.
+// Cluster-scoped objects cannot be selected by namespace.
 func TestSelectorsOfCustomResourcesWithoutNamespace(t *testing.T) {
 	a := newAPI(t)
 	const selected = "?fieldSelector=metadata.namespace%3Dtest"
@@ -65,7 +64,7 @@ func TestSelectorsOfCustomResourcesWithoutNamespace(t *testing.T) {
 	a.run(exchange{do: "GET /apis/example.com/v1/gadgets?fieldSelector=metadata.name%3Da", code: 200})
 }
 
-// A patch of no object is first of all one in a form that is taken, as by kube-apiserver.
+// For a patch without a name, the kind of patch is checked first, as in kube-apiserver.
 func TestPatchWithoutName(t *testing.T) {
 	a := newAPI(t)
 	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},

@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/resources/custom/plan"
 )
 
-// The plans of published schemas are the same ones, whether they are made of the text or of what upstream's packages read in it.
+// The plans of published schemas are equal, whether they are compiled from the text or from upstream's decoded schema.
 func TestPlansOfPublishedDefinitions(t *testing.T) {
 	published, err := harness.Published(t.Context())
 	if err != nil {
@@ -42,7 +42,7 @@ func TestPlansOfPublishedDefinitions(t *testing.T) {
 	t.Logf("of %d schemas %d are left to upstream's packages", all, left)
 }
 
-// planOf is a schema as it is stored, and the plan of what upstream's packages read in it.
+// planOf returns a schema's stored text, and the plan of its decoded form.
 func planOf(t *testing.T, written *apiextensionsv1.JSONSchemaProps) (text string, of *plan.Node) {
 	t.Helper()
 	props, stored := &apiextensions.JSONSchemaProps{}, &apiextensionsv1.JSONSchemaProps{}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A list goes on, and a watch begins, at a revision at which objects of a definition before had another kind.
+// A list can continue, and a watch can begin, at a revision at which objects of an earlier definition had another kind.
 func TestHistoryOfAnotherKind(t *testing.T) {
 	a := newAPI(t)
 	a.work()

@@ -7,8 +7,8 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// A definition that is applied again without a change is answered as it was, whether that was found out or is remembered, and only as
-// long as it is the same.
+// Applying a definition again without a change has the same response, whether it is computed or cached. The cache is valid only while the
+// definition is unchanged.
 func TestDefinitionAppliedAgain(t *testing.T) {
 	t.Cleanup(fastpath.Repeats.Turn(true))
 	a := newAPI(t)
@@ -47,7 +47,7 @@ func TestDefinitionAppliedAgain(t *testing.T) {
 	)
 }
 
-// A definition that waits for a name gets it by being applied again, when the name has become free.
+// A definition that lacks its names gets them when it is applied again after the names have become free.
 func TestDefinitionAppliedAgainForItsName(t *testing.T) {
 	a := newAPI(t)
 	a.work()

@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// ruledSpec has rules that are compiled to closures, one of which looks at what was there, and, with more, rules that are upstream's.
+// ruledSpec has rules that compile to closures, one of which refers to oldSelf, and, with more, rules that upstream must evaluate.
 func ruledSpec(more string) string {
 	return `{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string","maxLength":100},"old":{"type":"string","maxLength":100},"many":{"type":"array","maxItems":140,"items":{"type":"integer"}},"text":{"type":"string","maxLength":100},
 		"list":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","required":["k"],
@@ -18,10 +18,10 @@ func ruledSpec(more string) string {
 		{"rule":"!has(self.old) || self.old == 'fine'","message":"old"},{"rule":"!has(self.many) || self.many.all(i, self.many.all(j, i >= j && (!has(self.text) || self.text.matches('^t(and a long expression that costs much)?'))))","message":"many differ"}` + more + `]}`
 }
 
-// The answers are the same whether closures find rules to hold or upstream does, and where all hold nothing is left to upstream.
+// Responses are the same whether closures or upstream evaluate rules; if all rules hold, nothing is left to upstream.
 func TestRulesHoldAsUpstreams(t *testing.T) {
 	t.Cleanup(fastpath.TurnAll(true))
-	many := strings.TrimSuffix(strings.Repeat("1,", 140), ",") // with a text that is long to look through: the budget is spent in few steps
+	many := strings.TrimSuffix(strings.Repeat("1,", 140), ",") // with a text that is long to search: a few steps spend the budget
 	uid := regexp.MustCompile(`"(uid|resourceVersion|creationTimestamp|time)":"[^"]*",?`)
 	for _, more := range []string{"", `,{"rule":"!has(self.b) || self.b.split('y').size() < 3","message":"two y"}`} {
 		var answers [2][]string

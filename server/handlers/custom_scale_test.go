@@ -2,7 +2,7 @@ package handlers_test
 
 import "testing"
 
-// A Scale of a custom resource is never sent as protobuf, and who wants nothing else is told before the object is looked for.
+// A Scale of a custom resource is never sent as protobuf. A request that accepts nothing else is rejected before the object is looked up.
 func TestScaleOfCustomResourceIsNoProtobuf(t *testing.T) {
 	const protobuf = "application/vnd.kubernetes.protobuf"
 	a := newAPI(t)

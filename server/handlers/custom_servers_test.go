@@ -18,12 +18,12 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// generation is a definition whose objects show by which definition they are shown: they have a field that no other one knows.
+// generation is a definition that marks the objects rendered with it, by a default for a field that no other definition has.
 func generation(n int) string {
 	return widgetVersion("v1", fmt.Sprintf(`{"type":"object","properties":{"of%d":{"type":"integer","default":%d}}}`, n, n), true)
 }
 
-// generationOf is which definition has shown an object, or was stored; -1 if none can be told.
+// generationOf is the number of the definition with which an object was rendered or stored; -1 if unknown.
 func generationOf(object gjson.Result) int {
 	found := -1
 	object.Get("spec").ForEach(func(key, value gjson.Result) bool {
@@ -35,13 +35,13 @@ func generationOf(object gjson.Result) int {
 	return found
 }
 
-// seen is an object as a client saw it.
+// seen is an object as a client received it.
 type seen struct {
 	revision   int64
 	generation int
 }
 
-// watcher lists and watches widgets as informers do, until it has seen the object "last".
+// watcher lists and watches widgets as informers do, until it receives the object "last".
 type watcher struct {
 	t      *testing.T
 	server *httptest.Server
@@ -57,7 +57,7 @@ func (w *watcher) run(ctx context.Context) {
 	w.t.Error("a watcher did not see the last object: its watch was silent")
 }
 
-// once lists and watches until the watch ends. It tells whether the last object was seen.
+// once lists and watches until the watch ends. It returns whether the last object was received.
 func (w *watcher) once(ctx context.Context) (last bool) {
 	list := w.get(ctx, widgets)
 	if list == nil {
@@ -122,8 +122,8 @@ func (w *watcher) get(ctx context.Context, path string) *http.Response {
 	return answer
 }
 
-// While the bytes that a version shows change again and again, nobody who lists or watches sees an object by an older definition than
-// the one that it was written by, or than the list was read under, and no watch falls silent.
+// While definitions change how a version's objects are rendered, no list or watch returns an object rendered with an older definition than the one
+// it was written under, or the list was read under, and no watch goes silent.
 func TestWatchesFollowDefinitions(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, a *api) {
 		a.TB = t
@@ -175,7 +175,7 @@ func TestWatchesFollowDefinitions(t *testing.T) {
 	})
 }
 
-// generationAt is which definition was the present one when something was written or read at a revision.
+// generationAt is the definition in force at a revision.
 func generationAt(log []*resources.Event, revision int64) int {
 	present := -1
 	for _, e := range log {
@@ -190,8 +190,8 @@ func generationAt(log []*resources.Event, revision int64) int {
 	return present
 }
 
-// Three servers of one database: a definition is edited, deleted and created again while others write. No object is stored by a schema
-// that is gone, while its definition is being deleted, or when there is none.
+// Three servers share a database: a definition is edited, deleted and recreated during writes. No object is stored under an outdated schema, while
+// its definition is being deleted, or without a definition.
 func TestThreeServersWhileDefinitionsComeAndGo(t *testing.T) {
 	servertest.OnServers(t, 3, func(t *testing.T, stores []*sqlstore.Store) {
 		a := newAPIs(t, stores)
@@ -206,7 +206,7 @@ func TestThreeServersWhileDefinitionsComeAndGo(t *testing.T) {
 					switch {
 					case code == http.StatusCreated:
 					case code == http.StatusNotFound, code == http.StatusForbidden && strings.Contains(answer, "terminating"):
-						continue // there is no definition, or it is being deleted
+						continue // the definition is missing or being deleted
 					default:
 						t.Errorf("%d %s", code, answer)
 					}
@@ -244,7 +244,7 @@ func TestThreeServersWhileDefinitionsComeAndGo(t *testing.T) {
 	})
 }
 
-// checkLives reads the log of changes, and holds each widget that was written against the definition before it.
+// checkLives reads the log of changes, and checks each widget that was written against the definition before it.
 func (a *api) checkLives(t *testing.T) {
 	t.Helper()
 	log := a.events(t, "customresourcedefinitions.apiextensions.k8s.io")
@@ -267,8 +267,8 @@ func (a *api) checkLives(t *testing.T) {
 	}
 }
 
-// A watch that one server serves shows nothing by a definition that was changed through another server before it was written: it ends
-// where the bytes are others, although nobody has told that server of the change.
+// A watch on one server returns no event rendered with a definition that was changed through another server before the event: it ends if the bytes
+// differ, although nothing has notified its server of the change.
 func TestWatchOnAnotherServer(t *testing.T) {
 	servertest.OnServers(t, 2, func(t *testing.T, stores []*sqlstore.Store) {
 		gates := utilfeature.DefaultMutableFeatureGate.DeepCopy()
@@ -296,8 +296,7 @@ func TestWatchOnAnotherServer(t *testing.T) {
 	})
 }
 
-// A server that does not know yet that another one stores objects in another version has asked for a conversion that nobody needs: that it
-// failed is no answer.
+// If a conversion fails only because a server does not yet know of a new storage version, the request is not answered with that error.
 func TestConversionByTheDefinitionBefore(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, a *api) {
 		hook := newConverter(t)

@@ -21,7 +21,7 @@ const (
 	widgetsAsV2 = "/apis/example.com/v2/namespaces/test/widgets"
 )
 
-// noScale is what kube-apiserver says of a Scale of a custom resource that it cannot read.
+// noScale is kube-apiserver's error for an unreadable Scale of a custom resource.
 const noScale = `no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"`
 
 // widgetSpec is the schema of the spec of a Widget.
@@ -31,7 +31,7 @@ const widgetSpec = `{"type":"object","required":["size"],"properties":{"size":{"
 	"x-kubernetes-validations":[{"rule":"self.size < 9 || self.color == 'red'","message":"large widgets are red"},
 		{"rule":"self.size >= oldSelf.size","message":"widgets do not shrink"}]}`
 
-// widgetVersion is a version of the kind Widget with that schema.
+// widgetVersion is a version of kind Widget with that schema.
 func widgetVersion(name, spec string, storage bool) string {
 	selectable := ""
 	if strings.Contains(spec, `"color"`) {
@@ -52,7 +52,7 @@ func widget(name, spec string) string {
 	return `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"` + name + `"},"spec":` + spec + `}`
 }
 
-// A custom resource is served by any server when its definition has been acknowledged, with all its rules.
+// A custom resource is served by every server, with all its rules, once its definition has been acknowledged.
 func TestCustomResourceByEveryVerb(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, a *api) {
 		a.TB = t
@@ -100,7 +100,7 @@ func TestCustomResourceByEveryVerb(t *testing.T) {
 	})
 }
 
-// What was stored by an earlier schema is shown by the present one: pruned, and with its defaults, without a write.
+// Objects stored under an earlier schema are returned under the current one: pruned, and with its defaults, without a write.
 func TestSchemaChangesWhatIsShown(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, a *api) {
 		a.TB = t
@@ -124,8 +124,8 @@ func TestSchemaChangesWhatIsShown(t *testing.T) {
 	})
 }
 
-// No object is stored by a schema that is gone: writers go on while the definition changes between two schemas, each of which
-// forbids what the other one demands, and what each write left behind fits the definition that was the present one then.
+// No object is stored under an outdated schema: writes go on while the definition alternates between two schemas, each of which forbids what the
+// other requires, and each written object fits the definition of that moment.
 func TestNoWriteBySchemaThatIsGone(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, a *api) {
 		a.TB = t
@@ -169,7 +169,7 @@ func TestNoWriteBySchemaThatIsGone(t *testing.T) {
 	})
 }
 
-// checkHistory reads the log of changes, and holds each widget against the definition before it.
+// checkHistory reads the log of changes, and checks each widget against the definition before it.
 func (a *api) checkHistory(t *testing.T) {
 	t.Helper()
 	log := a.events(t, "customresourcedefinitions.apiextensions.k8s.io")
@@ -191,7 +191,7 @@ func (a *api) checkHistory(t *testing.T) {
 	}
 }
 
-// events are all changes of a resource.
+// events returns all changes of a resource.
 func (a *api) events(t *testing.T, resource string) (all []*resources.Event) {
 	t.Helper()
 	w, err := a.store.Watch(t.Context(), resources.WatchOptions{Resource: resource, After: 1})
@@ -211,7 +211,7 @@ func (a *api) events(t *testing.T, resource string) (all []*resources.Event) {
 	}
 }
 
-// request makes a request and returns what it is answered.
+// request sends a request and returns the response.
 func (a *api) request(method, path, body string, header says) (int, string) {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -223,7 +223,7 @@ func (a *api) request(method, path, body string, header says) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// Definitions of a group do not take each other's names, in whatever order and by whatever server they come.
+// Definitions of a group cannot take each other's names, in any order and through any server.
 func TestNamesOfDefinitions(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, a *api) {
 		a.TB = t
@@ -255,14 +255,14 @@ func TestNamesOfDefinitions(t *testing.T) {
 		if accepted != 1 {
 			t.Errorf("%d definitions have the same kind: %s", accepted, answer)
 		}
-		// What is built in has its names, too.
+		// Built-in types own their names, too.
 		body := strings.NewReplacer("example.com", "coordination.k8s.io", "widgets", "leases", "Widget", "Lease", `"wd"`, `"ls"`,
 			`"metadata":{`, `"metadata":{"annotations":{"api-approved.kubernetes.io":"unapproved"},`).Replace(widgetDefinition(widgetVersion("v9", widgetSpec, true)))
 		a.run(exchange{do: "POST " + definitions, body: body, code: 201, says: says{`status.conditions.#(type=="NamesAccepted").status`: "False"}})
 	})
 }
 
-// What is built in, and what is the server's own, is out of reach of definitions, and so are names that were not given.
+// Definitions cannot take over built-in types, the server's own types, or names that they were not given.
 func TestDefinitionsOutOfReach(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, a *api) {
 		a.TB = t
@@ -286,7 +286,7 @@ func TestDefinitionsOutOfReach(t *testing.T) {
 	})
 }
 
-// An update by a server that knows an older definition loses nothing, also when it would have changed nothing by that.
+// An update on a server with an outdated definition loses no data, even if it would change nothing under that definition.
 func TestUpdateOfWhatIsKnownElsewhere(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, a *api) {
 		a.TB = t
@@ -305,7 +305,7 @@ func TestUpdateOfWhatIsKnownElsewhere(t *testing.T) {
 	})
 }
 
-// What was warned of in an attempt that was thrown away, because the definition changed meanwhile, is not said.
+// Warnings of an attempt that is discarded because the definition has changed are not sent.
 func TestWarningsOfALaterAttempt(t *testing.T) {
 	a := newAPI(t)
 	narrow := `{"type":"object","properties":{"one":{"type":"integer"}}}`
@@ -318,7 +318,7 @@ func TestWarningsOfALaterAttempt(t *testing.T) {
 		answer: says{"Warning": `299 - "unknown field \"spec.third\""`}})
 }
 
-// Who takes the last finalizer off an object is told that it is gone, also when its definition changes, or goes, before the answer.
+// Removing the last finalizer of an object succeeds, even if its definition is changed or deleted before the response.
 func TestLastFinalizerOfATypeThatChanges(t *testing.T) {
 	a := newAPI(t)
 	schema := func(description string) string { return `{"type":"object","description":"` + description + `"}` }

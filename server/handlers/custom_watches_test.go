@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Watches of a version end when a definition changes the bytes that it shows, and go on otherwise: where another version has more fields,
-// which this one does not have, and where new objects are stored in another version.
+// Watches of a version end when a definition changes how its objects are rendered. They continue when another version gets more fields, and when
+// the storage version changes.
 func TestEditsThatEndWatches(t *testing.T) {
 	fields := func(more ...string) string {
 		return `{"type":"object","properties":{` + strings.Join(append([]string{`"size":{"type":"integer"}`}, more...), ",") + `}}`
@@ -20,12 +20,12 @@ func TestEditsThatEndWatches(t *testing.T) {
 	const more, defaulted = `"more":{"type":"string"}`, `"more":{"type":"string","default":"x"}`
 	plain := fields()
 	for name, c := range map[string]struct {
-		v1, v2          string // as they were
+		v1, v2          string // the original versions
 		now1, now2      string
-		inV2            bool // new ones are stored in v2 from then on
+		inV2            bool // v2 is the storage version from then on
 		alive1, alive2  bool
 		shows1, shows2  string
-		again1, became1 string // what v1 becomes after that, and how it shows the object
+		again1, became1 string // v1 after the next change, and how it renders the object
 	}{
 		"another field in v1":                {v1: plain, v2: plain, now1: fields(more), now2: plain, alive2: true},
 		"another default in v1":              {v1: plain, v2: plain, now1: fields(defaulted), now2: plain, alive2: true, shows1: `{"more":"x","size":1}`},
@@ -82,7 +82,7 @@ func TestEditsThatEndWatches(t *testing.T) {
 	}
 }
 
-// An object that is stored in an older version than new ones is shown by the webhook of the moment, too, and watches end with the one before.
+// An object in an older storage version is converted by the current webhook, too, and watches end when the webhook is replaced.
 func TestAnotherWebhookShowsOlderObjects(t *testing.T) {
 	a, hook, another := newAPI(t), newConverter(t), newConverter(t)
 	another.answers(func(w http.ResponseWriter, review gjson.Result) bool {
@@ -107,8 +107,8 @@ func TestAnotherWebhookShowsOlderObjects(t *testing.T) {
 	}
 }
 
-// A watch goes on while its definition has the fields that it selects by, and ends with the first event after that: the client would miss
-// what nobody can say of whether it matches, and for good where the fields come back.
+// A watch continues while its definition has the fields of its selector, and ends with the first event after that: nothing can match, and the
+// client would miss events for good even if the fields came back.
 func TestWatchByFieldThatGoes(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, a *api) {
 		a.TB = t
@@ -123,7 +123,7 @@ func TestWatchByFieldThatGoes(t *testing.T) {
 		without := strings.Replace(with, `"selectableFields":[{"jsonPath":".spec.color"}],`, "", 1)
 		a.run(exchange{do: "POST " + definitions, body: widgetDefinition(with), code: 201})
 		red, all := a.watch(s, widgets+"?fieldSelector=spec.color%3Dred", nil), a.watch(s, widgets+"?fieldSelector=metadata.name!%3Dx", nil)
-		// A built-in type's fields may have other names in the form that is selected.
+		// The hub version may have other names for the fields of a built-in type.
 		events := a.watch(s, "/apis/events.k8s.io/v1/events?fieldSelector=regarding.kind%3DPod", nil)
 		a.run(create("a"), edit(strings.Replace(with, ".spec.color", `.spec.size"},{"jsonPath":".spec.color`, 1)), create("b"))
 		red.expect("ADDED a", "ADDED b")

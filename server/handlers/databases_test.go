@@ -11,13 +11,13 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// onEveryDatabase runs a test on SQLite, on Postgres, and on two servers of one Postgres, which get the requests in turn.
+// onEveryDatabase runs a test on SQLite, on Postgres, and on two servers of one Postgres, which take turns with the requests.
 func onEveryDatabase(t *testing.T, test func(t *testing.T, a *api)) {
 	t.Helper()
 	servertest.OnEveryDatabase(t, func(t *testing.T, stores []*sqlstore.Store) { test(t, newAPIs(t, stores)) })
 }
 
-// newAPIs starts a server for each store. Requests go to all of them in turn.
+// newAPIs starts a server for each store. They take turns with the requests.
 func newAPIs(t *testing.T, stores []*sqlstore.Store) *api {
 	t.Helper()
 	var a *api

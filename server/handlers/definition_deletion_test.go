@@ -2,7 +2,7 @@ package handlers_test
 
 import "testing"
 
-// A deletion by preconditions that do not hold is refused in kube-apiserver's words, which are not the same for all types.
+// A deletion with failing preconditions gets kube-apiserver's error, which differs between types.
 func TestPreconditionsOfTermination(t *testing.T) {
 	a := newAPI(t)
 	version := says{"uid": "metadata.uid", "version": "metadata.resourceVersion"}

@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// FuzzDefinitionThroughText: a definition of custom resources that is made by way of its text is the one that upstream's converter makes.
+// FuzzDefinitionThroughText checks that throughText makes the same CustomResourceDefinition as upstream's converter.
 func FuzzDefinitionThroughText(f *testing.F) {
 	f.Cleanup(fastpath.JSONDecode.Turn(true))
 	f.Cleanup(fastpath.JSONEncode.Turn(true))

@@ -16,8 +16,8 @@ import (
 	"github.com/rowlock/rowlock/server/openapi"
 )
 
-// BenchmarkDefinitions is what definitions cost that projects publish, from the request to the answer: when their schemas are seen for the
-// first time, when they were seen before, and when they are applied again, which is remembered or not. cpu-µs/op is the processor time of the process for one definition.
+// BenchmarkDefinitions measures requests with published definitions: with new schemas, with known ones, and applied again, with and without the
+// cache of repetitions. cpu-µs/op is the processor time of the process per definition.
 func BenchmarkDefinitions(b *testing.B) {
 	published, err := harness.Published(b.Context())
 	if err != nil {
@@ -69,12 +69,11 @@ func BenchmarkDefinitions(b *testing.B) {
 	n := 0
 	run("seen", func(*testing.B, int) { n++ }, func(b *testing.B, i int) { apply(b, n, http.StatusCreated) })
 	run("again", func(*testing.B, int) {}, func(b *testing.B, i int) { apply(b, 0, http.StatusOK) })
-	defer fastpath.Repeats.Turn(false)() // as after a start, and after each change
+	defer fastpath.Repeats.Turn(false)() // as after a start or a change
 	run("unremembered", func(*testing.B, int) {}, func(b *testing.B, i int) { apply(b, 0, http.StatusOK) })
 }
 
-// BenchmarkOpenAPIOfDefinitions is what the document of version 3 costs that is the largest, when its definition has changed and nothing
-// of it is in memory.
+// BenchmarkOpenAPIOfDefinitions measures the largest document of version 3 after a change of its definition, with an empty cache.
 func BenchmarkOpenAPIOfDefinitions(b *testing.B) {
 	a := newAPI(b)
 	definition := publishedDefinition(b, "applicationsets.argoproj.io")
@@ -84,19 +83,19 @@ func BenchmarkOpenAPIOfDefinitions(b *testing.B) {
 		a.run(exchange{do: "PATCH " + definitions + "/applicationsets.argoproj.io", header: asMergePatch, code: 200,
 			body: fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"}}}`, i)})
 		a.definitions.Rest()
-		runtime.GC() // the garbage of the change is not the document's
+		runtime.GC() // the garbage of the change does not count
 		before, w := processorTime(b), httptest.NewRecorder()
 		if h.ServeHTTP(w, httptest.NewRequest("GET", "/openapi/v3/apis/argoproj.io/v1alpha1", nil)); w.Code != http.StatusOK {
 			b.Fatal(w.Code, w.Body)
 		}
-		if i > 0 { // the first reads what all documents need
+		if i > 0 { // the first one loads the shared definitions
 			spent += processorTime(b) - before
 		}
 	}
 	b.ReportMetric(float64(spent.Microseconds())/float64(b.N), "cpu-µs/op")
 }
 
-// BenchmarkFirstResource is what the first resource of a large definition costs, when nothing of that is in memory. The second of them has rules.
+// BenchmarkFirstResource measures the first object of a large definition, with an empty cache. The second definition has rules.
 func BenchmarkFirstResource(b *testing.B) {
 	for _, first := range []struct{ definition, version, body string }{
 		{"applicationsets.argoproj.io", "argoproj.io/v1alpha1", `"kind":"ApplicationSet","spec":{"generators":[],"template":{"metadata":{},"spec":{"project":"default","destination":{}}}}`},
@@ -116,7 +115,7 @@ func BenchmarkFirstResource(b *testing.B) {
 					b.Fatal(w.Code, w.Body)
 				}
 				spent += processorTime(b) - before
-				// Field managers are kept with the type: a change makes another one.
+				// Field managers are cached with the type: a change makes new ones.
 				a.run(exchange{do: "PATCH " + definitions + "/" + first.definition, header: asMergePatch, code: 200,
 					body: fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"}}}`, i)})
 			}

@@ -2,7 +2,7 @@ package handlers_test
 
 import "testing"
 
-// "Resource deletion": two phases where finalizers or a grace period ask for them, one where nothing does.
+// "Resource deletion": deletion has two phases with finalizers or a grace period, and one without.
 func TestFinalizers(t *testing.T) {
 	newAPI(t).run(
 		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"plain"}}`, code: 201, keep: says{"uid": "metadata.uid"}},
@@ -67,7 +67,7 @@ func TestDeleteOptions(t *testing.T) {
 	)
 }
 
-// Pods that run somewhere are given time, others go at once.
+// Pods on a node are deleted gracefully, and others at once.
 func TestGracePeriod(t *testing.T) {
 	pods := "/api/v1/namespaces/test/pods"
 	const running = `{"metadata":{"name":"p"},"spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}]}}`
@@ -100,8 +100,8 @@ func TestNamespaceDeletion(t *testing.T) {
 	)
 }
 
-// Who deletes once more what is on its way is told so, whatever webhooks think of it: they are asked about the first deletion, and about
-// the last one, which removes it.
+// Deleting an object again that is being deleted succeeds without webhooks: they are called for the first deletion, and for the last one, which
+// removes the object.
 func TestNamespaceDeletionAsksOnce(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
 	const namespace, asked = "/api/v1/namespaces/test", "hook DELETE v1 namespaces Namespace test/test old DeleteOptions"

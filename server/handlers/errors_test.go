@@ -8,7 +8,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// "Resource URIs", "API verbs", "Object names": which paths there are, and what they take.
+// "Resource URIs", "API verbs", "Object names": these paths exist, and support these methods.
 func TestPaths(t *testing.T) {
 	notFound := says{"kind": "Status", "reason": "NotFound", "message": "the server could not find the requested resource", "details": "{}"}
 	notAllowed := says{"reason": "MethodNotAllowed", "message": "the server does not allow this method on the requested resource"}
@@ -65,7 +65,7 @@ func TestBadBodies(t *testing.T) {
 	)
 }
 
-// Names that kube-apiserver would take and no database can hold are invalid: a 500 would be repeated.
+// Names that kube-apiserver accepts but no database can store are invalid: clients would retry after a 500.
 func TestNamesThatCannotBeStored(t *testing.T) {
 	roles := "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 	long := strings.Repeat("x", 4<<10)
@@ -97,7 +97,7 @@ func (s *brokenStore) Get(context.Context, resources.Key, resources.At) (*resour
 	return nil, s.err
 }
 
-// Each error of the Store has its Status; a panic is a 500 for that request alone.
+// Each error of the Store has its Status; a panic is a 500 for its request alone.
 func TestStoreErrors(t *testing.T) {
 	a := newAPI(t)
 	broken := &brokenStore{Store: a.store.Store}

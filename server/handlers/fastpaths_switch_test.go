@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// What a fast path leaves to the plain way is counted while it is on, and it has no part in anything while it is off.
+// Fallbacks of a fast path are counted while it is on. While it is off, it is not used at all.
 func TestFallbacksOfRequests(t *testing.T) {
 	t.Cleanup(fastpath.TurnAll(true))
 	a := newAPI(t)
@@ -18,7 +18,7 @@ func TestFallbacksOfRequests(t *testing.T) {
 	patch := "PATCH " + configMaps + "/a?dryRun=All&fieldManager=other&fieldValidation="
 	for _, c := range []struct {
 		path  *fastpath.Path
-		plain exchange // goes the plain way
+		plain exchange // causes a fallback
 		fast  exchange
 	}{
 		{fastpath.JSONDecode, exchange{do: "POST " + configMaps + "?dryRun=All", body: `{"metadata":{"name":"b"},"nosuch":1}`, code: 201},
@@ -51,7 +51,7 @@ func TestFallbacksOfRequests(t *testing.T) {
 	}
 }
 
-// A compressed list is made of runs or in one piece, and means the same.
+// A compressed list has the same contents whether it consists of runs or not.
 func TestRunsAreSwitched(t *testing.T) {
 	a := newAPI(t)
 	for i := range 60 {

@@ -11,11 +11,11 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// changing are the parts of an answer that depend on when the request was made, and on chance.
+// changing matches the parts of a response that depend on time or chance.
 var changing = regexp.MustCompile(`"(time|creationTimestamp|lastTransitionTime)":"[^"]*"|"uid":"[^"]*"|after [0-9.]+s`)
 
-// alike sends a request twice, with all fast paths and with none, and holds the answers against each other: the code, the
-// headers and every byte. The request must change nothing.
+// alike sends a request with all fast paths and with none, and compares the responses: the code, the headers and every byte. The request must not
+// change anything.
 func (a *api) alike(t *testing.T, method, target string, header says, body string) {
 	t.Helper()
 	ask := func(on bool) *httptest.ResponseRecorder {
@@ -30,8 +30,8 @@ func (a *api) alike(t *testing.T, method, target string, header says, body strin
 		text := changing.ReplaceAllString(w.Body.String(), "-")
 		return []any{w.Code, text, w.Header().Values("Warning"), w.Header().Get("Content-Type")}
 	}
-	// Of several fields that are unknown upstream names one by chance: asked often enough, it names that of the fast path too. Of two neighbours
-	// in a small map one comes first once in eight times, so that 30 times were too few for some of the many inputs of a fuzz test.
+	// Of several unknown fields upstream names a random one: repeated often enough, it names that of the fast path. One of two neighbours in a
+	// small map comes first once in eight times, so that 30 attempts were too few for some of a fuzz test's many inputs.
 	for range 300 {
 		if reflect.DeepEqual(show(plain), show(fast)) {
 			return
@@ -43,7 +43,7 @@ func (a *api) alike(t *testing.T, method, target string, header says, body strin
 	}
 }
 
-// FuzzFastPathsOfPatches: a patch has the same outcome, and is refused in the same words, by fast paths and without.
+// FuzzFastPathsOfPatches checks that a patch has the same result, or error, with and without fast paths.
 func FuzzFastPathsOfPatches(f *testing.F) {
 	a := fuzzAPI(f)
 	types := []says{asMergePatch, asStrategicPatch, asJSONPatch, asApply}
@@ -85,7 +85,7 @@ func FuzzFastPathsOfPatches(f *testing.F) {
 	})
 }
 
-// FuzzFastPathsOfBodies is the same for what is created and updated.
+// FuzzFastPathsOfBodies does the same for creates and updates.
 func FuzzFastPathsOfBodies(f *testing.F) {
 	a := fuzzAPI(f)
 	for i, seed := range []string{`{"metadata":{"name":"b"}}`, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{"k":"<"},"binaryData":{"b":"AA=="}}`, deployment,
@@ -106,7 +106,7 @@ func FuzzFastPathsOfBodies(f *testing.F) {
 	})
 }
 
-// What cannot be converted is refused as kube-apiserver does it: it is the body that is wrong, not the server.
+// An object that cannot be converted is rejected as in kube-apiserver: the body is at fault, not the server.
 func TestConversionThatFails(t *testing.T) {
 	a := newAPI(t)
 	const deployments = "/apis/apps/v1/namespaces/test/deployments"

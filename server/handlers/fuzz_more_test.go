@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// FuzzQueries sends options of lists and of watches, resumed at whatever revision. What would be waited for is given up.
+// FuzzQueries sends options of lists and of watches, resumed at any revision. It cancels requests that wait.
 func FuzzQueries(f *testing.F) {
 	a := fuzzAPI(f)
 	for _, seed := range []string{"resourceVersion=1", "resourceVersion=-1&resourceVersionMatch=Exact", "watch=1&resourceVersion=3&allowWatchBookmarks=x", "limit=-1&timeoutSeconds=1e9",
@@ -36,7 +36,7 @@ func FuzzQueries(f *testing.F) {
 	})
 }
 
-// FuzzCBOR sends what may be CBOR as bodies, options and apply configurations.
+// FuzzCBOR sends possible CBOR as bodies, options and apply configurations.
 func FuzzCBOR(f *testing.F) {
 	a := newAPIWith(f, map[string]bool{"CBORServingAndStorage": true})
 	for _, seed := range []string{"\xd9\xd9\xf7\xa1\x48metadata\xa1\x44name\x41b", "\xa0", "\xf6", "\x9b\x00\xff\xff\xff\xff\xff\xff\xff", "\xbf\xff", "\xd9\xd9\xf7\x81\x81\x81", "\xc2\x41\x01", "\xfb\x7f\xf0\x00\x00\x00\x00\x00\x00"} {
@@ -49,7 +49,7 @@ func FuzzCBOR(f *testing.F) {
 	})
 }
 
-// FuzzWebSockets sends what may be frames to a watch: it ends when the client does, and is over then.
+// FuzzWebSockets sends possible frames to a watch, which must end with its client.
 func FuzzWebSockets(f *testing.F) {
 	a := fuzzAPI(f)
 	s := a.listen()
@@ -59,7 +59,7 @@ func FuzzWebSockets(f *testing.F) {
 	const upgrade = "GET " + configMapWatch + "&timeoutSeconds=60 HTTP/1.1\r\nHost: x\r\nOrigin: https://x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 	f.Fuzz(func(t *testing.T, frames []byte) {
-		c, err := tls.Dial("tcp", s.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true}) // not what is tested
+		c, err := tls.Dial("tcp", s.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true}) // not under test
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func FuzzWebSockets(f *testing.F) {
 		if line, err := answer.ReadString('\n'); err != nil || !strings.Contains(line, "101") {
 			t.Fatalf("%q, %v", line, err)
 		}
-		// The server may have had enough of it before all is written.
+		// The server may have closed the connection before everything is written.
 		if _, err := c.Write(frames); err == nil {
 			_ = c.CloseWrite()
 		}

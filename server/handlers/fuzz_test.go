@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Whatever is sent, the server answers, and never with a panic. The fuzz targets share one server each.
+// Whatever is sent, the server responds, and never panics. The fuzz targets share one server each.
 
-// answer sends a request and fails when it ends in a panic. A target that is no request at all is passed over.
+// answer sends a request, and fails if it panics. It skips an invalid URL.
 func (a *api) answer(t *testing.T, method, target string, header says, body string) *httptest.ResponseRecorder {
 	r, err := http.NewRequest(method, target, strings.NewReader(body))
 	if err != nil || r.URL.Path == "" || r.URL.Path[0] != '/' {
@@ -41,8 +41,8 @@ func fuzzAPI(f *testing.F) *api {
 	a := newAPI(f)
 	a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a","labels":{"x":"y"}},"data":{"k":"v"}}`, code: 201},
 		exchange{do: "POST /apis/apps/v1/namespaces/test/deployments", body: deployment, code: 201})
-	// managedFields are ordered by their times, which have seconds: a request in the second of the creates and one after it
-	// would rightly be answered differently.
+	// managedFields are ordered by their times, which have seconds: a request in the second of the creates and one after it would rightly have
+	// different responses.
 	now := time.Now()
 	time.Sleep(now.Truncate(time.Second).Add(time.Second).Sub(now))
 	return a
@@ -64,7 +64,7 @@ func FuzzPaths(f *testing.F) {
 	})
 }
 
-// A token leads nowhere but into the range of its list.
+// A continue token gives access only to the range of its list.
 func FuzzContinueTokens(f *testing.F) {
 	a := fuzzAPI(f)
 	for _, seed := range []string{`{"v":"meta.k8s.io/v1","rv":-1,"start":"/a\u0000"}`, `{"v":"meta.k8s.io/v1","rv":3,"start":"../kube-system/x"}`, `{}`, `[`, "\x00"} {
@@ -75,7 +75,7 @@ func FuzzContinueTokens(f *testing.F) {
 			Revision int64 `json:"rv"`
 		}
 		if _ = json.Unmarshal(token, &parts); parts.Revision > 3 {
-			return // a revision in the future is waited for
+			return // a future revision is waited for
 		}
 		w := a.answer(t, "GET", configMaps+"?limit=1&continue="+base64.RawURLEncoding.EncodeToString(token), nil, "")
 		if w.Code == 200 && strings.Contains(w.Body.String(), `"namespace":"`) && !strings.Contains(w.Body.String(), `"namespace":"test"`) {
@@ -85,7 +85,7 @@ func FuzzContinueTokens(f *testing.F) {
 	})
 }
 
-// A selector is refused if upstream's parser refuses it, and selects what upstream's selector matches.
+// A selector is rejected if upstream's parser rejects it, and otherwise selects the objects that upstream's selector matches.
 func FuzzSelectors(f *testing.F) {
 	a := fuzzAPI(f)
 	a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"b","labels":{"x":"z","empty":"","n":"7"}}}`, code: 201},
@@ -113,7 +113,7 @@ func FuzzSelectors(f *testing.F) {
 	})
 }
 
-// selects lists with a selector and expects 400 if it was refused, else the objects that match.
+// selects lists with a selector, and expects 400 if upstream has rejected it, and otherwise the matching objects.
 func (a *api) selects(t *testing.T, parameter, text string, refused error, objects map[string]labels.Set, matches func(string, labels.Set) bool) {
 	t.Helper()
 	w := a.answer(t, "GET", configMaps+"?"+parameter+"="+url.QueryEscape(text), nil, "")

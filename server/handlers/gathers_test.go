@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// counted is an answer that counts how often it is written.
+// counted is a response that counts its writes.
 type counted struct {
 	*httptest.ResponseRecorder
 	writes int
@@ -21,17 +21,17 @@ func (w *counted) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// gathering is what answers over HTTP/2 by server/h2: it gathers what is written.
+// gathering is a ResponseWriter that buffers, as server/h2's does.
 type gathering struct{ counted }
 
 func (w *gathering) Gathers() {}
 
-// wrapped is what a middleware makes of an answer.
+// wrapped is a ResponseWriter as middleware wraps it.
 type wrapped struct{ http.ResponseWriter }
 
 func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// A list is not copied into a buffer before what answers copies it into its own, and is the same list.
+// A list is not buffered before a ResponseWriter that buffers, and has the same bytes.
 func TestListsAreGatheredOnce(t *testing.T) {
 	const objects = 40
 	a := newAPI(t)
@@ -60,7 +60,7 @@ func TestListsAreGatheredOnce(t *testing.T) {
 	}
 }
 
-// told is an answer that ends the request when the state has been told.
+// told is a response that cancels the request once the whole state has been sent.
 type told struct {
 	http.ResponseWriter
 	end func()
@@ -75,7 +75,7 @@ func (w told) Write(p []byte) (int, error) {
 
 func (w told) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// The events of a watch are not copied into a buffer before what answers copies them into its own, and are the same.
+// The events of a watch are not buffered before a ResponseWriter that buffers, and have the same bytes.
 func TestEventsAreGatheredOnce(t *testing.T) {
 	const objects = 10
 	a := newAPI(t)

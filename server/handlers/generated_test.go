@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// "Generated values": what the server alone may say, and names with generateName.
+// "Generated values": fields that only the server sets, and names with generateName.
 func TestSystemFields(t *testing.T) {
 	a := newAPI(t)
 	a.run(exchange{do: "POST " + configMaps, code: 201, keep: says{"uid": "metadata.uid", "created": "metadata.creationTimestamp"},
@@ -39,7 +39,7 @@ func TestGenerateName(t *testing.T) {
 	}
 }
 
-// takenStore finds the first names that it is to create taken.
+// takenStore reports the first generated names as taken.
 type takenStore struct {
 	resources.Store
 	collisions int
@@ -65,7 +65,7 @@ func TestGenerateNameCollisions(t *testing.T) {
 	a.run(exchange{do: "GET " + configMaps, code: 200, says: says{"items.#": "1"}})
 }
 
-// Some defaults follow what the strategy of a type has set.
+// Some defaults depend on values that the type's strategy sets.
 func TestLateDefaults(t *testing.T) {
 	newAPI(t).run(
 		exchange{do: "POST /apis/batch/v1/namespaces/test/jobs", code: 201, says: says{`metadata.labels.batch\.kubernetes\.io/job-name`: "j"},

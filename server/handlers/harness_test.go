@@ -33,12 +33,12 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// The tests of this package are tables of requests and answers, a file for each section of the API concepts page. Where
-// the page is silent, the answers are those that kube-apiserver v1.37 gives.
+// The tests of this package are tables of requests and responses, a file for each section of the API concepts page. Where the page is silent, the
+// expected responses are those of kube-apiserver v1.37.
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what must come. It is only reached by a test that fails.
+// patience is how long a test waits for an expected event. Only a failing test reaches it.
 const patience = 2 * time.Minute
 
 // api is a whole server over a fresh store, without a network.
@@ -46,28 +46,28 @@ type api struct {
 	testing.TB
 	http.Handler
 	registry *resources.Registry
-	// registries are those of all servers, where there are several (newAPIs).
+	// registries are those of all servers, if there are several (newAPIs).
 	registries []*resources.Registry
 	store      *interruptedStore
 	// definitions are those of the first server.
 	definitions *custom.Definitions
-	// authorize is who may do what; nil: everybody everything.
+	// authorize is the authorizer; nil: everything is allowed.
 	authorize func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error)
-	// work does the chores of the server and runs its controllers, until the test ends.
+	// work runs the server's background work and controllers until the test ends.
 	work func()
-	// later is how far the server's clock, which stands still, is ahead.
+	// later is the offset of the server's clock, which otherwise stands still.
 	later atomic.Int64
-	// kept are values of earlier answers, by the name they are kept under.
+	// kept are values of earlier responses, by the name under which they were kept.
 	kept map[string]string
 }
 
-// newAPI starts a server that has the namespaces it always has, and "test".
+// newAPI starts a server with the default namespaces, and "test".
 func newAPI(t testing.TB) *api {
 	t.Helper()
 	return newAPIWith(t, nil)
 }
 
-// newAPIWith starts a server with some of the features of kube-apiserver on. change, when there is one, has the last word.
+// newAPIWith starts a server with some of kube-apiserver's features on. change, when given, may modify the configuration.
 func newAPIWith(t testing.TB, features map[string]bool, change ...func(*server.Config)) *api {
 	t.Helper()
 	gates := utilfeature.DefaultMutableFeatureGate.DeepCopy()
@@ -83,7 +83,7 @@ func newAPIWith(t testing.TB, features map[string]bool, change ...func(*server.C
 	return a
 }
 
-// openStore opens the store in a file until the test ends.
+// openStore opens a store in a file until the test ends.
 func openStore(t testing.TB, file string) *sqlstore.Store {
 	t.Helper()
 	store, err := sqlstore.Open(t.Context(), sqlstore.Options{URL: "sqlite://" + file, Synchronous: "off", MaxObjectBytes: 1536 << 10,
@@ -99,7 +99,7 @@ func openStore(t testing.TB, file string) *sqlstore.Store {
 	return store
 }
 
-// newServer starts a server over a store.
+// newServer starts a server on a store.
 func newServer(t testing.TB, gates featuregate.FeatureGate, store resources.Store, change ...func(*server.Config)) *api {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -114,7 +114,7 @@ func newServer(t testing.TB, gates featuregate.FeatureGate, store resources.Stor
 	config := server.Config{Registry: registry, Definitions: definitions, Store: interrupted, Logger: quiet, Features: gates,
 		HistoryAge: sqlstore.DefaultHistoryAge, Now: func() time.Time { return start.Add(time.Duration(a.later.Load())) },
 		Remote:   server.RemoteHeaders{Users: []string{"X-Front-User"}, Extras: []string{"X-Front-Extra-"}},
-		Pipeline: pipeline, DisableAdmissionPlugins: []string{"ServiceAccount"}, // nobody makes ServiceAccounts here
+		Pipeline: pipeline, DisableAdmissionPlugins: []string{"ServiceAccount"}, // nothing creates ServiceAccounts here
 		Authenticator: func(*http.Request) (user.Info, bool, error) {
 			return &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}, true, nil
 		}}
@@ -153,7 +153,7 @@ func newServer(t testing.TB, gates featuregate.FeatureGate, store resources.Stor
 	return a
 }
 
-// until waits until something is so of the objects of a resource.
+// until waits until a condition holds for the objects of a resource.
 func (a *api) until(resource, what string, ok func() bool) {
 	a.Helper()
 	ctx, cancel := context.WithTimeout(a.Context(), patience)
@@ -187,14 +187,14 @@ func (a *api) Authorize(ctx context.Context, attributes authorizer.Attributes) (
 	return a.authorize(ctx, attributes)
 }
 
-// interruptedStore lets a test do something at the moment between a request's read and its write, or between that and the answer.
+// interruptedStore lets a test act between a request's read and its write, or between that and the response.
 type interruptedStore struct {
 	resources.Store
 	mu            sync.Mutex
 	before, after func()
-	// unavailable is how many times watches fail before they go on.
+	// unavailable is how many times watches fail before they continue.
 	unavailable atomic.Int64
-	// silent is a resource whose watches fail until it is another one; each failure is told, if somebody listens.
+	// silent is a resource whose watches fail until the value changes; each failure is signalled if failed has a receiver.
 	silent atomic.Value
 	failed chan struct{}
 }
@@ -227,14 +227,14 @@ func (w interruptedWatch) Next(ctx context.Context, max int) ([]*resources.Event
 	return w.Watch.Next(ctx, max)
 }
 
-// interrupt sets what is done before the next commit.
+// interrupt sets a function to call before the next commit.
 func (s *interruptedStore) interrupt(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before = f
 }
 
-// follow sets what is done after the next commit, before anybody is told of it.
+// follow sets a function to call after the next commit, before anything is notified of it.
 func (s *interruptedStore) follow(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,7 +255,7 @@ func (s *interruptedStore) Commit(ctx context.Context, writes ...resources.Write
 	return s.Store.Commit(ctx, writes...)
 }
 
-// listen puts the server on a loopback address, where answers can stream.
+// listen starts the server on a loopback address, where responses can stream.
 func (a *api) listen() *httptest.Server {
 	s := httptest.NewUnstartedServer(a)
 	s.EnableHTTP2 = true
@@ -264,19 +264,19 @@ func (a *api) listen() *httptest.Server {
 	return s
 }
 
-// says are values of a JSON answer by their path (github.com/tidwall/gjson). The value "-" stands for nothing at all.
+// says are expected values of a JSON response by their path (github.com/tidwall/gjson). The value "-" stands for an absent one.
 type says map[string]string
 
-// exchange is a request and its answer. In the path and the body, {name} stands for a value that was kept.
+// exchange is a request and its response. In the path and the body, {name} stands for a value that was kept.
 type exchange struct {
-	shows  string // what is special about it, where the request does not say it
+	shows  string // what is special about it, if the request does not show it
 	do     string // method and path
 	header says   // of the request
 	body   string
 	code   int
 	says   says
-	answer says // headers of the answer
-	keep   says // a path of the answer for each name to keep it under
+	answer says // headers of the response
+	keep   says // paths of the response by the name under which to keep their values
 }
 
 // Content types of requests.
@@ -288,7 +288,7 @@ var (
 	asApply          = says{"Content-Type": "application/apply-patch+yaml"}
 )
 
-// run makes the requests one after another and holds the answers against what they should be.
+// run sends the requests one after another and compares the responses.
 func (a *api) run(exchanges ...exchange) {
 	a.Helper()
 	for _, e := range exchanges {
@@ -314,7 +314,7 @@ func (a *api) send(e exchange) *httptest.ResponseRecorder {
 
 var placeholder = regexp.MustCompile(`\{\w+\}`)
 
-// fill puts kept values in the place of their names.
+// fill replaces {name} by kept values.
 func (a *api) fill(s string) string {
 	return placeholder.ReplaceAllStringFunc(s, func(name string) string {
 		if v, ok := a.kept[strings.Trim(name, "{}")]; ok {

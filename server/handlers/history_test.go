@@ -26,7 +26,7 @@ const (
 	shopMaps    = "/api/v1/namespaces/shop/configmaps"
 )
 
-// onHistories runs a test on servers that keep an object history, and serve it.
+// onHistories runs a test on servers that keep and serve an object history.
 func onHistories(t *testing.T, test func(t *testing.T, a *api)) {
 	o := sqlstore.Options{ObjectHistory: sqlstore.ObjectHistory{Age: time.Hour}}
 	servertest.OnBothDatabases(t, o, func(t *testing.T, store *sqlstore.Store) {
@@ -44,8 +44,8 @@ func of(resource, name string) string {
 	return "?fieldSelector=object.resource%3D" + resource + "%2Cobject.name%3D" + name
 }
 
-// The history of an object is a list, the last write first, and each write can be got with the object before and after it, as soon as it
-// was acknowledged. It is read and nothing else.
+// The history of an object is a list, the last write first. Each write can be read with the object before and after it, once it was acknowledged.
+// It is read-only.
 func TestHistoryOfAnObject(t *testing.T) {
 	onHistories(t, func(t *testing.T, a *api) {
 		revisions := "GET " + shopHistory + "/revisions"
@@ -81,7 +81,7 @@ func TestHistoryOfAnObject(t *testing.T) {
 	})
 }
 
-// A list with a limit goes on where it ended, whatever is written meanwhile.
+// A list with a limit continues where it ended, despite writes meanwhile.
 func TestHistoryInPages(t *testing.T) {
 	onHistories(t, func(t *testing.T, a *api) {
 		write := func(verb, v string, code int) {
@@ -109,7 +109,7 @@ func TestHistoryInPages(t *testing.T) {
 	})
 }
 
-// A page has as many as its limit says of what is selected, also by what the database is not asked for.
+// A page has as many selected entries as its limit, even if the database cannot evaluate the selector.
 func TestHistoryInFullPages(t *testing.T) {
 	onHistories(t, func(t *testing.T, a *api) {
 		a.run(exchange{do: "POST " + shopMaps, body: `{"metadata":{"name":"a"},"data":{"v":"1"}}`, code: 201})
@@ -128,14 +128,14 @@ func TestHistoryInFullPages(t *testing.T) {
 	})
 }
 
-// full is a store on a disk without room.
+// full is a store on a full disk.
 type full struct{ *sqlstore.Store }
 
 func (full) RecordHistory(context.Context) error {
 	return fmt.Errorf("%w: %w", resources.ErrUnavailable, resources.ErrFull)
 }
 
-// On a full disk the history is shown as far as it has come, with a warning.
+// On a full disk the history is returned as far as it goes, with a warning.
 func TestHistoryOnAFullDisk(t *testing.T) {
 	servertest.OnBothDatabases(t, sqlstore.Options{ObjectHistory: sqlstore.ObjectHistory{Age: time.Hour}}, func(t *testing.T, store *sqlstore.Store) {
 		a := newServer(t, utilfeature.DefaultMutableFeatureGate.DeepCopy(), store)
@@ -154,7 +154,7 @@ func TestHistoryOnAFullDisk(t *testing.T) {
 	})
 }
 
-// Who may read the history may see of it what they may read themselves: they are asked for the rights that reading the objects takes.
+// A user with access to the history sees only objects that they may read: the rights are those for reading the objects.
 func TestHistoryIsForThoseWhoMayReadTheObjects(t *testing.T) {
 	onHistories(t, func(t *testing.T, a *api) {
 		a.run(exchange{do: "POST " + shopMaps, body: `{"metadata":{"name":"a"},"data":{"v":"1"}}`, code: 201, keep: says{"rv": "metadata.resourceVersion"}})
@@ -183,7 +183,7 @@ func TestHistoryIsForThoseWhoMayReadTheObjects(t *testing.T) {
 				t.Errorf("%s: asked for %q, want %q; %d %s", path, got, want, w.Code, w.Body)
 			}
 		}
-		// mayOnly is somebody who may do to the ConfigMaps of a namespace what is given, and read whatever history they may.
+		// mayOnly is a user with these rights to the ConfigMaps of a namespace, and access to all of the history.
 		mayOnly := func(verbs ...string) {
 			a.authorize = func(_ context.Context, at authorizer.Attributes) (authorizer.Decision, string, error) {
 				if at.GetAPIGroup() == history.GroupName || at.GetResource() == "configmaps" && at.GetNamespace() == "shop" && slices.Contains(verbs, at.GetVerb()) {
@@ -208,7 +208,7 @@ func TestHistoryIsForThoseWhoMayReadTheObjects(t *testing.T) {
 	})
 }
 
-// spy tells what is asked of the history.
+// spy records the queries of the history.
 type spy struct {
 	resources.Historian
 	asked []string
@@ -226,7 +226,8 @@ func (s *spy) ObjectHistory(ctx context.Context, q resources.RevisionQuery) ([]r
 	return s.Historian.ObjectHistory(ctx, q)
 }
 
-// Who may not get an object cannot tell its writes from what is not there, and no object is loaded for them, nor anything recorded that is.
+// A user who may not get an object cannot distinguish its writes from missing ones; for such a request no object is loaded, and the audit records
+// none.
 func TestHistoryIsNotProbed(t *testing.T) {
 	onHistories(t, func(t *testing.T, a *api) {
 		s := &spy{Historian: a.store.Store.(*sqlstore.Store)}
@@ -265,7 +266,7 @@ func TestHistoryIsNotProbed(t *testing.T) {
 	})
 }
 
-// Custom resources whose definition is gone, and what was in a namespace that is gone, are in the history as before.
+// The history keeps custom resources whose definition is gone, and objects of a deleted namespace.
 func TestHistoryOfWhatIsNotServed(t *testing.T) {
 	onHistories(t, func(t *testing.T, a *api) {
 		a.work()
@@ -297,7 +298,7 @@ func TestHistoryOfWhatIsNotServed(t *testing.T) {
 	})
 }
 
-// Clients find the group, what it takes, and what its objects look like; nothing of it where it is not served.
+// Discovery and OpenAPI describe the group with its verbs and types, and have nothing of it if it is not served.
 func TestHistoryIsDescribed(t *testing.T) {
 	onHistories(t, func(t *testing.T, a *api) {
 		a.run(

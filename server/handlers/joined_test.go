@@ -15,7 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// ask sends a request and returns the answer.
+// ask sends a request and returns the response.
 func (a *api) ask(method, path, accept, encoding, body string) *httptest.ResponseRecorder {
 	a.Helper()
 	q := httptest.NewRequestWithContext(a.Context(), method, path, strings.NewReader(body))
@@ -31,7 +31,7 @@ func (a *api) ask(method, path, accept, encoding, body string) *httptest.Respons
 	return w
 }
 
-// unzip returns what a gzip stream of one member holds, and nothing after it.
+// unzip decompresses a gzip stream, which must have one member and nothing after it.
 func unzip(t testing.TB, stream []byte) []byte {
 	t.Helper()
 	from := bytes.NewReader(stream)
@@ -49,8 +49,8 @@ func unzip(t testing.TB, stream []byte) []byte {
 
 var listTypes = []string{"application/json", "application/vnd.kubernetes.protobuf", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
 
-// A compressed list is, byte for byte, the list of the same revision, while objects come, go and change, and other lists share
-// their runs.
+// A compressed list equals, byte for byte, the plain list of the same revision, while objects are added, changed and deleted, and other lists share
+// its runs.
 func TestCompressedLists(t *testing.T) {
 	a := newAPI(t)
 	value := strings.Repeat("some text that compresses well ", 130)
@@ -101,7 +101,7 @@ func (a *api) put(name, value string) {
 	}
 }
 
-// compare reads a list compressed, and again as it was at that revision.
+// compare reads a compressed list, and the plain list of the same revision.
 func (a *api) compare(accept, query string) {
 	a.Helper()
 	zipped := a.ask("GET", configMaps+"?"+query, accept, "gzip", "")
@@ -121,18 +121,18 @@ func (a *api) compare(accept, query string) {
 	}
 }
 
-// revisionIn finds the revision of a list in any of its forms.
+// revisionIn returns the resourceVersion of a list in any format.
 func revisionIn(list []byte) string {
 	if rv := gjson.GetBytes(list, "metadata.resourceVersion").Str; rv != "" {
 		return rv
 	}
-	// Of a protobuf list: the envelope's bytes, in them the metadata, in these field 2.
+	// In a protobuf list: the bytes of the envelope, in it the metadata, in that field 2.
 	_, rest, _ := bytes.Cut(list, []byte("ConfigMapList\x12"))
 	_, rest, _ = bytes.Cut(rest, []byte{0x12})
 	return string(rest[1 : 1+rest[0]])
 }
 
-// As kube-apiserver does, Rowlock compresses what is longer than 128 KiB, to the byte.
+// As kube-apiserver does, Rowlock compresses bodies of more than 128 KiB, to the byte.
 func TestCompressedFrom(t *testing.T) {
 	a := newAPI(t)
 	a.put("one", "")

@@ -10,8 +10,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestLargeObjects: what is too large with its managedFields is stored without, but for what is applied; what is too large
-// without them is refused.
+// TestLargeObjects checks that an object that is too large with its managedFields is stored without them, except for an apply, and that one that is
+// too large without them is rejected.
 func TestLargeObjects(t *testing.T) {
 	a := newAPI(t)
 	send := func(method, path, contentType, body string, code int) string {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Each of those who are told of the end of a watch is told once, in their order, whatever becomes of others.
+// Each function is called once, in order, even if others panic.
 func TestLaterTellsAll(t *testing.T) {
 	var told []int
 	var l Later

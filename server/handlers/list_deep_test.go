@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A list in YAML is refused before any of it is written where one of its objects is too deep to be written, as that object alone is.
+// A YAML list with an object that is nested too deeply is rejected before anything is written, as that object alone is.
 func TestYAMLListWithObjectTooDeep(t *testing.T) {
 	a := newAPI(t)
 	deep := strings.Repeat("[", 9000) + strings.Repeat("0,", 5000) + "0" + strings.Repeat("]", 9000)

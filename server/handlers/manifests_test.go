@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
-// manifestsOf are the sections of the four plugins that take objects from directories, which are new and have one file each.
+// manifestsOf returns sections for the four plugins that read objects from directories, and new directories with one file each.
 func manifestsOf(t *testing.T, content map[string]string) (sections, dirs map[string]string) {
 	t.Helper()
 	sections, dirs = map[string]string{}, map[string]string{}
@@ -33,7 +33,7 @@ func manifestsOf(t *testing.T, content map[string]string) (sections, dirs map[st
 	return sections, dirs
 }
 
-// put replaces the file of a directory in one step.
+// put replaces the file of a directory atomically.
 func put(t *testing.T, dir, objects string) {
 	t.Helper()
 	next := filepath.Join(t.TempDir(), "next")
@@ -45,7 +45,7 @@ func put(t *testing.T, dir, objects string) {
 	}
 }
 
-// static makes a manifest of an object as a request has it, under a name that only manifests may have.
+// static converts a request's object to a manifest, with a name reserved for manifests.
 func static(t *testing.T, kind, object string) string {
 	t.Helper()
 	written, err := yaml.JSONToYAML([]byte(strings.Replace(object, "{", fmt.Sprintf(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":%q,`, kind), 1)))
@@ -55,8 +55,8 @@ func static(t *testing.T, kind, object string) string {
 	return string(written) + "---\n"
 }
 
-// Webhooks and policies by manifest come before those that are stored, and are in force for what those are not: configurations
-// and policies themselves. They follow their files.
+// Webhooks and policies from manifests run before stored ones, and also apply to webhook configurations and policies, as stored ones do not. They
+// are reloaded with their files.
 func TestStaticManifests(t *testing.T) {
 	v := newReviewer(t)
 	refuse := func(gjson.Result) map[string]any { return map[string]any{"allowed": false} }
@@ -100,11 +100,11 @@ func TestStaticManifests(t *testing.T) {
 		w := a.send(longer)
 		return w.Code == http.StatusCreated && !gjson.GetBytes(w.Body.Bytes(), "metadata.labels.by").Exists()
 	})
-	refused.code = 422 // by what was in the file before it had nonsense
+	refused.code = 422 // from the former contents of the file, which is invalid now
 	a.run(refused, exchange{do: "POST " + validatingPolicies, body: policy("p.static.k8s.io", "", "configmaps", `"validations":[{"expression":"true"}]`), code: 422})
 }
 
-// followed waits until the server has seen a change of files, of which nobody else is told.
+// followed waits until the server has noticed a change of files, of which it gets no notification.
 func followed(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick, late := time.NewTicker(5*time.Millisecond), time.After(patience)
@@ -118,7 +118,7 @@ func followed(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// A server does not start with manifests that it cannot read.
+// A server does not start with unreadable manifests.
 func TestRefusedManifests(t *testing.T) {
 	for content, want := range map[string]string{
 		static(t, "ValidatingAdmissionPolicy", policy("p", "", "configmaps", `"validations":[{"expression":"true"}]`)):                                                                  `must have a name ending with ".static.k8s.io"`,

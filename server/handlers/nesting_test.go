@@ -2,7 +2,7 @@ package handlers
 
 import "testing"
 
-// Each byte counts as often as it is nested; brackets in strings nest nothing.
+// Each byte counts once per level; brackets in strings do not count.
 func TestNesting(t *testing.T) {
 	for text, want := range map[string]int64{
 		``:                 0,

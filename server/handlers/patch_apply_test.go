@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// FuzzApplyConfiguration: what is read as JSON means the same as YAML.
+// FuzzApplyConfiguration checks that configurations decoded as JSON mean the same in YAML.
 func FuzzApplyConfiguration(f *testing.F) {
 	for _, value := range []string{`"v"`, `"a` + "\x7f" + `b"`, `"a` + "\xff" + `"`, `"\ud800"`, `"\ud83d\ude00"`, "\"\u0085x\"", "\"\u2028x\"", "\"\ufeff\"", `"\/"`,
 		`{"` + strings.Repeat("k", 1100) + `":1}`, "{\"a\"\n:1}", "\t1", `"\u0000"`, `"😀"`, `{"<<":1,"~":2}`, `1e0`, `-0`, `-0.0`, `1.50`, `1.0`, `1e18`, `1e19`, `1e-7`, `[1.0,-2]`, `9223372036854775808`, `18446744073709551616`, `123456789012345678`, `[[],{},null,true,"true","2001-01-01"]`} {

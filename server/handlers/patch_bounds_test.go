@@ -11,7 +11,7 @@ func repeat(element string, n int) string {
 	return strings.TrimSuffix(strings.Repeat(element+",", n), ",")
 }
 
-// Patches that would take minutes are refused, and large ones that do not are not.
+// Patches that would take minutes are rejected, and large ones that would not are accepted.
 func TestAffordablePatches(t *testing.T) {
 	nested := func(n int, filling string) string {
 		return strings.Repeat(`{"a":`, n) + `"` + filling + `"` + strings.Repeat("}", n)

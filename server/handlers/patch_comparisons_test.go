@@ -19,7 +19,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// sequence joins n texts, made of the numbers from one on.
+// sequence joins n texts, made from the numbers from from on.
 func sequence(format string, from, n int) string {
 	parts := make([]string, n)
 	for i := range parts {
@@ -42,7 +42,7 @@ func envOf(list string) string { return podOf(`"env":[` + list + `]`) }
 
 func finalizersOf(list string) string { return `{"metadata":{"finalizers":[` + list + `]}}` }
 
-// read is the JSON of an object or of a patch.
+// read decodes the JSON of an object or a patch.
 func read(t testing.TB, text string) (object map[string]any) {
 	t.Helper()
 	if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), &object); err != nil {
@@ -51,7 +51,7 @@ func read(t testing.TB, text string) (object map[string]any) {
 	return object
 }
 
-// Strategic merges that take minutes are refused, and no others.
+// Strategic merge patches that take minutes are rejected, and no others.
 func TestAffordableLists(t *testing.T) {
 	const env, five = `{"name":"e%d"}`, 5000
 	all := sequence(env, 0, five)
@@ -116,7 +116,7 @@ func TestAffordableLists(t *testing.T) {
 	}
 }
 
-// The count follows upstream's merge: the elements are afterwards those of upstream, in its order. Here keys are there twice as well.
+// The count follows upstream's merge: its elements are finally those of upstream, in the same order, even with duplicate keys.
 func TestCountFollowsTheMerge(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	variables := func(n int, deletes bool) []any {
@@ -165,7 +165,7 @@ func TestCountFollowsTheMerge(t *testing.T) {
 	}
 }
 
-// Nothing that somebody sends makes the count panic or change what it counts, and what is small is always affordable.
+// No input makes the count panic or modify its input, and small inputs are always affordable.
 func FuzzComparisons(f *testing.F) {
 	for _, seed := range [][2]string{
 		{envOf(`{"name":"a"},{"name":"b"}`), envOf(`{"name":"b"},{"name":"a","$patch":"delete"}`)},

@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// A patch that nothing can be made of is a 500, as with kube-apiserver, and yet no error of the server.
+// A patch that cannot be applied is a 500, as in kube-apiserver, but not logged as an error of the server.
 func TestMalformedPatchesAreNoErrorsOfTheServer(t *testing.T) {
 	var log bytes.Buffer
 	a := newAPIWith(t, nil, func(c *server.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })

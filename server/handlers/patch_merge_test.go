@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FuzzMergeJSON holds our merge against the library's.
+// FuzzMergeJSON compares our merge with the library's.
 func FuzzMergeJSON(f *testing.F) {
 	for _, seed := range [][2]string{
 		{`{"a":"b"}`, `{"a":"c"}`}, {`{"a":"b"}`, `{"b":"c"}`}, {`{"a":"b"}`, `{"a":null}`}, {`{"a":"b","b":"c"}`, `{"a":null}`},
@@ -23,14 +23,14 @@ func FuzzMergeJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, doc, patch string) {
 		if !isJSONObject([]byte(doc)) || !isJSONObject([]byte(patch)) || twice(doc) || twice(patch) {
-			return // not two objects with each key once
+			return // skip all but two objects without duplicate keys
 		}
 		if !utf8.ValidString(doc) || !utf8.ValidString(patch) {
-			return // the library makes one character of all that are none, and keys that differ the same
+			return // the library replaces all invalid characters by the same one, and then confuses keys
 		}
 		want, err := jsonpatch.MergePatch([]byte(doc), []byte(patch))
 		if err != nil {
-			return // the library refuses it
+			return // the library rejects it
 		}
 		got := mergeJSON([]byte(doc), gjson.Parse(patch))
 		if diff := cmp.Diff(decoded(t, want), decoded(t, got)); diff != "" {
@@ -47,7 +47,7 @@ func decoded(t *testing.T, data []byte) (v any) {
 	return v
 }
 
-// twice tells whether a key stands twice in an object: what then counts is nobody's to say.
+// twice tells whether an object has a duplicate key, whose value would be undefined.
 func twice(doc string) bool {
 	found := false
 	var walk func(gjson.Result)
@@ -68,7 +68,7 @@ func twice(doc string) bool {
 	return found
 }
 
-// A patch that is not UTF-8 takes the way of the library: its keys may be others than they look.
+// A patch that is not UTF-8 is left to the library: its keys may differ from their text.
 func TestMergeFastTakesUTF8Alone(t *testing.T) {
 	p := &patcher{typ: types.MergePatchType, body: []byte("{\"metadata\":{\"annotations\":{\"\xff\":null}}}")}
 	if _, ok := p.mergeFast([]byte(`{"metadata":{"annotations":{"\ufffd":"a"}}}`)); ok {

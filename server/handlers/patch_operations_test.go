@@ -12,7 +12,7 @@ import (
 const patchedDocument = `{"kind":"ConfigMap","metadata":{"name":"a","labels":{"x":"y"},"finalizers":["a","b"]},` +
 	`"data":{"k":"a\u0026b","slash":"1"},"raw":{"a":[1,null,{"b":null}],"n":1.50,"e":1e3}}`
 
-// TestPatchVersions: version 5 of the library applies usual patches, and those in which it is not like version 4 are left to
+// TestPatchVersions checks that version 5 of the library applies usual patches, and that patches for which it differs from version 4 are left to
 // that.
 func TestPatchVersions(t *testing.T) {
 	for patch, common := range map[string]bool{
@@ -36,7 +36,7 @@ func TestPatchVersions(t *testing.T) {
 	}
 }
 
-// patchLikeVersion4 fails the test when version 5 is let do what version 4 does not.
+// patchLikeVersion4 fails the test if version 5 is used for a patch and differs from version 4.
 func patchLikeVersion4(t *testing.T, patch, doc []byte) {
 	t.Helper()
 	got, ok := applyCommon(patch, doc)
@@ -81,7 +81,7 @@ func FuzzPatchVersions(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, patch, doc []byte) {
 		if !isJSONObject(doc) || !json.Valid(doc) || !json.Valid(patch) || !eachKeyOnce(doc, new(map[string]any)) {
-			return // none comes so far, but for keys that are there twice in raw data: the order of these is nobody's business
+			return // such documents occur only with duplicate keys in raw data, whose order does not matter
 		}
 		patchLikeVersion4(t, patch, doc)
 	})

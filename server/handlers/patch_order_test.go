@@ -7,7 +7,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// What is kept as it was sent is written anew by a patch of it, in the order of its keys, and not by any other patch: fast paths agree.
+// Raw data are encoded again, with sorted keys, by a patch of them, and not by other patches; fast paths agree.
 func TestPatchesOfWhatIsKeptAsSent(t *testing.T) {
 	t.Cleanup(fastpath.TurnAll(true))
 	a := newAPI(t)

@@ -2,7 +2,7 @@ package handlers_test
 
 import "testing"
 
-// Patches over which the library panics are refused like those that do not apply; kube-apiserver closes the connection.
+// Patches on which the library panics are rejected like others that cannot be applied; kube-apiserver closes the connection.
 func TestPatchesThatCannotBeApplied(t *testing.T) {
 	a := newAPI(t)
 	a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a","finalizers":["example.com/a"]},"data":{"k":"v"}}`, code: 201},

@@ -20,7 +20,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// strategicTypes are those that FuzzMergeStrategic merges by.
+// strategicTypes are the types of FuzzMergeStrategic.
 var strategicTypes = []func() runtime.Object{
 	func() runtime.Object { return &corev1.Pod{} }, func() runtime.Object { return &corev1.Node{} }, func() runtime.Object { return &corev1.Service{} },
 	func() runtime.Object { return &appsv1.Deployment{} }, func() runtime.Object { return &admissionregistrationv1.ValidatingWebhookConfiguration{} },
@@ -33,7 +33,7 @@ const node = `{"metadata":{"name":"n","labels":{"a":"b"},"finalizers":["x","y"]}
 const podSpec = `{"spec":{"containers":[{"name":"a","image":"i","ports":[{"containerPort":80,"protocol":"TCP"},{"containerPort":81}],"env":[{"name":"e","value":"v"}]},` +
 	`{"name":"b","resources":{"limits":{"cpu":"1"}}}],"nodeSelector":{"x":"y"},"tolerations":[{"key":"k"}],"volumes":[{"name":"v","emptyDir":{}}]}}`
 
-// strategicSeeds are pairs of a type and an object, and of patches of it.
+// strategicSeeds have a type, an object of it, and patches.
 var strategicSeeds = []struct {
 	typ     uint8
 	doc     string
@@ -71,7 +71,7 @@ var strategicSeeds = []struct {
 	}},
 }
 
-// FuzzMergeStrategic holds our merge against upstream's.
+// FuzzMergeStrategic compares our merge with upstream's.
 func FuzzMergeStrategic(f *testing.F) {
 	for _, seed := range strategicSeeds {
 		for _, patch := range seed.patches {
@@ -105,8 +105,8 @@ func FuzzMergeStrategic(f *testing.F) {
 	})
 }
 
-// TestMergeStrategicAgrees merges patches by chance: of lists in any order, with elements and members that are there and new, with and without the order
-// of lists, nulls and directives.
+// TestMergeStrategicAgrees merges random patches: lists in any order, old and new elements and members, with and without the order of lists, nulls
+// and directives.
 func TestMergeStrategicAgrees(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	covered := 0
@@ -139,7 +139,7 @@ func TestMergeStrategicAgrees(t *testing.T) {
 	}
 }
 
-// randomPodText is a part of a pod, or a patch of one.
+// randomPodText is a part of a Pod, or a patch of one.
 func randomPodText(r *rand.Rand, patch bool) string {
 	rarely := func(text string) string {
 		if patch && r.IntN(12) == 0 {
@@ -178,12 +178,12 @@ func randomPodText(r *rand.Rand, patch bool) string {
 
 func readMap(t *testing.T, text string) (m map[string]any) {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), &m); err != nil {
-		t.Skip(err) // a number that no type of Go holds
+		t.Skip(err) // a number that no Go type can represent
 	}
 	return m
 }
 
-// What kubelets, controllers and kubectl send is merged without upstream.
+// The patches of kubelets, controllers and kubectl are merged without upstream.
 func TestStrategicTextCovers(t *testing.T) {
 	covered := map[string]bool{}
 	for _, seed := range strategicSeeds {
@@ -211,7 +211,7 @@ func TestStrategicTextCovers(t *testing.T) {
 	}
 }
 
-// Types that keep JSON as it was sent are left to upstream, whose merge writes it anew.
+// Types with raw JSON are left to upstream, whose merge encodes it again.
 func TestPlainTypes(t *testing.T) {
 	for _, typ := range strategicTypes {
 		if schema, err := strategicpatch.NewPatchMetaFromStruct(typ()); err != nil || !isPlainType(schema.T) {

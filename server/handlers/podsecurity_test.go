@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What PodSecurity says of Pods, and where it was not asked, is among the metrics.
+// The metrics count PodSecurity's evaluations and exemptions of Pods.
 func TestPodSecurityIsCounted(t *testing.T) {
 	a := newAPI(t)
 	a.run(exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"strict","labels":{"pod-security.kubernetes.io/enforce":"baseline"}}}`, code: 201},

@@ -8,10 +8,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A policy that costs too much is no longer evaluated, and params may be in a namespace of their own.
+// A policy that exceeds its cost budget is not evaluated further, and params may be in another namespace.
 func TestPolicyLimits(t *testing.T) {
 	a := newAPI(t)
-	long := strings.Repeat("v", 20_000) // to look for a string in another costs the product of their lengths, whatever time it takes
+	long := strings.Repeat("v", 20_000) // the cost of a substring search is the product of the lengths, however long it takes
 	large := fmt.Sprintf(`{"metadata":{"name":"a"},"data":{"a":%q,"b":"","c":""}}`, long)
 	const maps = "/api/v1/namespaces/test/configmaps"
 	a.run(exchange{do: "POST " + validatingPolicies, code: 201, body: policy("searched", "", "configmaps",
@@ -32,7 +32,7 @@ func TestPolicyLimits(t *testing.T) {
 		exchange{do: "POST " + maps + "?dryRun=All", body: `{"metadata":{"name":"a"},"data":{"a":"b"}}`, code: 201})
 }
 
-// A webhook that does not answer in time has failed.
+// A webhook that does not respond in time has failed.
 func TestWebhooksTimeout(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
 	ended := make(chan struct{})
@@ -51,7 +51,7 @@ func TestWebhooksTimeout(t *testing.T) {
 	a.run(create)
 }
 
-// The deletion of what is being deleted already, within a grace period that it does not shorten, is nothing to webhooks.
+// Deleting an object again within an unchanged or longer grace period calls no webhooks.
 func TestWebhooksOfPendingDeletion(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
 	const pod = "/api/v1/namespaces/test/pods/p"

@@ -12,8 +12,8 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// What one server has acknowledged of a policy is in force there with the very next request, and on the others as soon as their reads show
-// it: because these were asked for what is most recent, or because the change came by itself. The time of the latter is logged.
+// A policy acknowledged by one server applies there to the very next request, and on others as soon as their reads include it: after a most recent
+// read, or when the change arrives by itself. The time of the latter is logged.
 func TestPoliciesOnServers(t *testing.T) {
 	servertest.OnServers(t, 2, func(t *testing.T, stores []*sqlstore.Store) {
 		var servers []*api
@@ -60,7 +60,7 @@ func TestPoliciesOnServers(t *testing.T) {
 	})
 }
 
-// awaitChange returns what waits for the next change of a resource to come to the server by itself.
+// awaitChange returns a function that waits until the next change of a resource arrives at the server by itself.
 func (a *api) awaitChange(resource string) (arrived func()) {
 	a.Helper()
 	now, err := a.store.Snapshot(a.Context(), resource, resources.At{Match: resources.MostRecent})

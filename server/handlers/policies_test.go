@@ -15,7 +15,7 @@ const (
 	mutatingBindings   = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
 )
 
-// policy is one for all writes of a resource; more is further members of its spec.
+// policy is a policy for creates and updates of a resource; more has further members of its spec.
 func policy(name, group, resource, more string) string {
 	return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":[%q],"apiVersions":["*"],"operations":["CREATE","UPDATE"],"resources":[%q]}]},%s}}`,
 		name, group, resource, more)
@@ -25,7 +25,7 @@ func binding(name, of, more string) string {
 	return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"policyName":%q%s}}`, name, of, more)
 }
 
-// Policies are in force with the request that follows the creation of their binding, by whatever params they have then.
+// Policies apply to the first request after the creation of their binding, with their current params.
 func TestValidatingPolicies(t *testing.T) {
 	a := newAPI(t)
 	const maps, deny = "/api/v1/namespaces/test/configmaps", `,"validationActions":["Deny"]`
@@ -75,7 +75,7 @@ func TestValidatingPolicies(t *testing.T) {
 	)
 }
 
-// Params may be custom resources, from the moment on that there is a definition.
+// Params may be custom resources, as soon as these are defined.
 func TestPoliciesByCustomParams(t *testing.T) {
 	a := newAPI(t)
 	create := exchange{do: "POST /api/v1/namespaces/test/configmaps?dryRun=All", body: `{"metadata":{"name":"a"},"data":{"a":"long"}}`, code: 422, says: says{
@@ -93,7 +93,7 @@ func TestPoliciesByCustomParams(t *testing.T) {
 	a.run(create)
 }
 
-// Params of the kinds that client-go has come without managedFields, as kube-apiserver's informers keep them; all others with theirs.
+// Params of client-go's kinds have no managedFields, as in kube-apiserver's informers; all others have theirs.
 func TestManagedFieldsOfParams(t *testing.T) {
 	a := newAPI(t)
 	create := exchange{do: "POST /api/v1/namespaces/test/configmaps?dryRun=All", body: `{"metadata":{"name":"a"}}`}
@@ -111,8 +111,8 @@ func TestManagedFieldsOfParams(t *testing.T) {
 	}
 }
 
-// Who validates is not asked about what is refused without: deletions by their preconditions, bindings and evictions that are wrong in themselves.
-// Of a dry run, an eviction says so in the options of the deletion.
+// Validating policies are not evaluated for requests that fail anyway: deletions with failing preconditions, and invalid bindings and evictions.
+// For the dry run of an eviction, the options of the deletion say so.
 func TestPoliciesComeAfterPreconditions(t *testing.T) {
 	a := newAPI(t)
 	const pod = "/api/v1/namespaces/test/pods/p"
@@ -157,7 +157,7 @@ func TestMutatingPolicies(t *testing.T) {
 	)
 }
 
-// An apply or a PUT that creates an object, to which a policy gives the name of another one, ends when that is there.
+// An apply or a PUT that creates an object which a policy renames fails once an object of the new name exists.
 func TestMutatingPoliciesRename(t *testing.T) {
 	a := newAPI(t)
 	apply := exchange{do: "PATCH " + configMaps + "/orig?fieldManager=m", header: asApply, body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: orig}", code: 201,
@@ -172,7 +172,8 @@ func TestMutatingPoliciesRename(t *testing.T) {
 	a.run(apply)
 }
 
-// Subresources with a kind of their own, whose schema no policy has, take JSON patches; an apply configuration for them fails as its policy says.
+// For subresources with their own kind, of which policies have no schema, JSON patches work; an apply configuration fails as the policy's
+// failurePolicy says.
 func TestMutatingPoliciesOfSubresources(t *testing.T) {
 	a := newAPI(t)
 	const d = "/apis/apps/v1/namespaces/test/deployments/d"
@@ -198,7 +199,7 @@ func TestMutatingPoliciesOfSubresources(t *testing.T) {
 	)
 }
 
-// A policy that cannot be read switches no other one off: nothing is written until it is gone, which nothing keeps it from.
+// An unreadable policy does not disable others: writes fail until it is deleted, which remains possible.
 func TestUnreadablePolicy(t *testing.T) {
 	a := newAPI(t)
 	create := exchange{do: "POST /api/v1/namespaces/test/configmaps", body: `{"metadata":{"name":"a"}}`, code: 403}

@@ -24,7 +24,7 @@ import (
 
 var asProtobuf = says{"Content-Type": "application/vnd.kubernetes.protobuf", "Accept": "application/vnd.kubernetes.protobuf"}
 
-// "Kubernetes Protobuf encoding": every type can be created in it, and comes out as the same object as from JSON.
+// "Kubernetes Protobuf encoding": objects of every type can be created in it, with the same result as from JSON.
 func TestProtobufOfEveryType(t *testing.T) {
 	a := newAPI(t)
 	registry := resources.NewRegistry()
@@ -60,7 +60,7 @@ func TestProtobufOfEveryType(t *testing.T) {
 
 var uids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// pathOf is the collection of a document's object; empty for what is not stored.
+// pathOf is the path of the collection of a document's object; empty if the type is not stored.
 func pathOf(t *testing.T, catalog *resources.Catalog, document []byte) string {
 	t.Helper()
 	var m metav1.TypeMeta
@@ -87,12 +87,12 @@ func pathOf(t *testing.T, catalog *resources.Catalog, document []byte) string {
 	return ""
 }
 
-// sameInProtobuf makes an object in JSON and again in protobuf, and compares what comes out.
+// sameInProtobuf creates an object in JSON and again in protobuf, and compares the results.
 func (a *api) sameInProtobuf(path string, document []byte) {
 	a.Helper()
 	document = bytes.ReplaceAll(document, []byte("NAMESPACE"), []byte("test"))
 	if strings.HasSuffix(path, "/services") {
-		document = bytes.Replace(document, []byte("spec:"), []byte("spec:\n  clusterIP: None"), 1) // there are no addresses to be had
+		document = bytes.Replace(document, []byte("spec:"), []byte("spec:\n  clusterIP: None"), 1) // no addresses are available
 	}
 	inJSON, err := yaml.YAMLToJSON(document)
 	if err != nil {
@@ -133,7 +133,7 @@ func (a *api) sameInProtobuf(path string, document []byte) {
 		}
 		buf.WriteString(gjson.GetBytes(data, "spec").Raw + gjson.GetBytes(data, "data").Raw + gjson.GetBytes(data, "metadata.name").Raw)
 	}
-	// Protobuf does not tell an empty list from none, and a Job carries its own uid.
+	// Protobuf does not distinguish an empty list from an absent one, and a Job contains its own uid.
 	normal := func(b *bytes.Buffer) string {
 		return uids.ReplaceAllString(strings.ReplaceAll(b.String(), "[]", "null"), "uid")
 	}

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// offered are the media types in the words of a 406.
+// offered are the media types in the message of a 406.
 const offered = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
-// "Alternate representations of resources": which encoding an answer has, and which a request may have.
+// "Alternate representations of resources": the encodings of responses and requests.
 func TestMediaTypes(t *testing.T) {
 	a := newAPI(t)
 	a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a"}}`, code: 201})
@@ -48,7 +48,7 @@ func TestPretty(t *testing.T) {
 	}
 }
 
-// "Collections": lists have a kind and a resourceVersion, their items neither kind nor apiVersion, and no items are [].
+// "Collections": lists have a kind and a resourceVersion, their items neither kind nor apiVersion, and an empty list has items [].
 func TestCollections(t *testing.T) {
 	newAPI(t).run(
 		exchange{do: "GET " + configMaps, code: 200, says: says{"kind": "ConfigMapList", "apiVersion": "v1", "items": "[]"}},

@@ -23,8 +23,8 @@ func sharded(path, selector string) string {
 	return path + "shardSelector=" + url.QueryEscape(selector)
 }
 
-// A list or a watch of a shard has the objects whose hash is in its range, and a list says of which (KEP-5866). What else it says was seen
-// of kube-apiserver v1.37 with the gate ShardedListAndWatch.
+// A list or a watch of a shard has the objects whose hash is in its range, and a list names its selector (KEP-5866). The other expected values were
+// recorded from kube-apiserver v1.37 with the gate ShardedListAndWatch.
 func TestShards(t *testing.T) {
 	a := newAPIWith(t, map[string]bool{"ShardedListAndWatch": true})
 	lower, upper := shardRange("uid", lowest, middle), shardRange("uid", middle, highest)
@@ -79,7 +79,8 @@ func TestShards(t *testing.T) {
 		exchange{do: "GET " + configMaps, code: 200, says: says{"items.#": fmt.Sprint(len(high))}})
 }
 
-// namesOf is the names of the objects of a list, of all its pages. None says how many are left: those may be in another shard.
+// namesOf returns the names of the objects of a list, from all its pages. No page has a remaining count, because the remainder may be in another
+// shard.
 func (a *api) namesOf(path string) (names []string) {
 	a.Helper()
 	for next := ""; ; {
@@ -96,7 +97,7 @@ func (a *api) namesOf(path string) (names []string) {
 	}
 }
 
-// Without the gate a shardSelector says nothing, as any parameter that there is not.
+// Without the gate a shardSelector is ignored, as any unknown parameter.
 func TestNoShards(t *testing.T) {
 	newAPI(t).run(configMap("a", "x", "1"),
 		exchange{do: "GET " + sharded(configMaps+"?", "bad"), code: 200, says: says{"items.#": "1", "metadata.shardInfo": "-"}})

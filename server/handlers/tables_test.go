@@ -32,7 +32,7 @@ func TestTables(t *testing.T) {
 	)
 }
 
-// Operations have no columns, nor have the subresources that are neither the object nor made of it.
+// Virtual types have no Tables, and neither have subresources whose kind is not derived from the object.
 func TestNoTables(t *testing.T) {
 	const review = `{"spec":{"nonResourceAttributes":{"path":"/","verb":"get"}}}`
 	const reviews = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -53,7 +53,7 @@ func TestNoTables(t *testing.T) {
 	)
 }
 
-// Metadata alone, which informers of metadata ask for.
+// Metadata only, as informers of metadata request it.
 func TestPartialObjectMetadata(t *testing.T) {
 	newAPI(t).run(
 		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a","labels":{"x":"y"}},"data":{"k":"v"}}`, code: 201},

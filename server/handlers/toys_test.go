@@ -22,13 +22,13 @@ import (
 	"github.com/rowlock/rowlock/resources/untyped/untypedtest"
 )
 
-// Toys are a kind without a Go type that comes and goes while a server runs (untypedtest).
+// Toys are a kind without a Go type that is added, changed and removed while a server runs (untypedtest).
 
 type toyVersion = untypedtest.Version
 
 var toyVersions = untypedtest.Versions()
 
-// serveToys adds the kind to what is served, or changes it.
+// serveToys adds or changes the kind.
 func (a *api) serveToys(versions ...toyVersion) {
 	a.Helper()
 	for _, registry := range a.registries {
@@ -38,7 +38,7 @@ func (a *api) serveToys(versions ...toyVersion) {
 	}
 }
 
-// edit changes what all servers serve.
+// edit changes the types of all servers.
 func (a *api) edit(change func(*resources.Edit)) {
 	for _, registry := range a.registries {
 		registry.Edit(change)
@@ -60,7 +60,7 @@ func toy(name, spec string) string {
 		`","annotations":{"resourceVersion":"0"},"labels":{"resourceVersion":"x"}},"spec":` + spec + `}`
 }
 
-// Every verb of a kind without a Go type, in both of its versions.
+// Every verb of an untyped kind, in both of its versions.
 func TestToysByEveryVerb(t *testing.T) {
 	onEveryDatabase(t, func(_ *testing.T, a *api) { a.toysByEveryVerb() })
 }
@@ -116,7 +116,7 @@ func (a *api) toysByEveryVerb() {
 	a.run(exchange{do: "GET " + toys, code: 404})
 }
 
-// Every representation of a kind without a Go type.
+// Every representation of an untyped kind.
 func TestToysInEveryEncoding(t *testing.T) {
 	onEveryDatabase(t, func(_ *testing.T, a *api) { a.toysInEveryEncoding() })
 }
@@ -140,8 +140,7 @@ func (a *api) toysInEveryEncoding() {
 	)
 }
 
-// A list has its keys in the order in which kube-apiserver writes them for custom resources, and says where it is continued even
-// where it is not, in each encoding, by fast paths and without.
+// A list has its keys in kube-apiserver's order for custom resources, and always a continue field, in each encoding, with and without fast paths.
 func TestListsOfToys(t *testing.T) {
 	a := newAPI(t)
 	a.serveToys(toyVersions...)
@@ -192,8 +191,8 @@ func watchOf(t *testing.T, client *http.Client, url string, header says) (next f
 	}
 }
 
-// A watch goes on over a change that leaves the bytes of its version as they are, and ends over one that does not: with 410
-// where the version is still served, so that the client lists again.
+// A watch survives a change that does not affect how its version is rendered, and ends after one that does: with 410 if the version is still
+// served, so that the client lists again.
 func TestWatchOfToysThatChange(t *testing.T) {
 	onEveryDatabase(t, watchOfToysThatChange)
 }
@@ -251,8 +250,8 @@ func watchOfToysThatChange(t *testing.T, a *api) {
 	}
 }
 
-// A kind that comes, changes and goes while clients use it answers every request as one that is there or one that is not, ends
-// every watch, and leaves nothing behind.
+// While a kind is added, changed and removed, every request is answered as if it existed or as if it did not, every watch ends, and nothing is left
+// behind.
 func TestToysComeAndGo(t *testing.T) {
 	onEveryDatabase(t, toysComeAndGo)
 }
@@ -310,7 +309,7 @@ func toysComeAndGo(t *testing.T, a *api) {
 	for round := range rounds {
 		a.edit(func(e *resources.Edit) {
 			for i, v := range toyVersions {
-				v.Form = fmt.Sprint(round / 2) // every other change leaves the bytes as they are
+				v.Form = fmt.Sprint(round / 2) // every other change has no effect on the rendering
 				e.SetType(gvs[i], 1000, 100, define(v))
 			}
 		})
@@ -329,12 +328,12 @@ func toysComeAndGo(t *testing.T, a *api) {
 		if time.Since(waited) > patience {
 			t.Fatalf("%d types are kept after they went", alive.Load())
 		}
-		runtime.GC() // a cleanup runs some time after the collection that finds its object
+		runtime.GC() // a cleanup runs some time after the collection of its object
 		runtime.Gosched()
 	}
 }
 
-// tolerate makes a request that has one of several answers.
+// tolerate sends a request that may have several responses.
 func (a *api) tolerate(method, path, body string, header says, codes ...int) {
 	r := httptest.NewRequest(method, path, strings.NewReader(body)).WithContext(a.Context())
 	for name, value := range header {

@@ -2,7 +2,7 @@ package handlers_test
 
 import "testing"
 
-// Namespaces that no path can name, and of which there is none, are told in kube-apiserver's words.
+// Namespaces that no path can name, and that do not exist, cause kube-apiserver's errors.
 func TestUnspeakableNamespaces(t *testing.T) {
 	a := newAPI(t)
 	const (

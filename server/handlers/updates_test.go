@@ -65,7 +65,7 @@ func TestPatch(t *testing.T) {
 	)
 }
 
-// Requests without a condition never conflict: they are computed anew when another writer came in between.
+// Requests without a precondition never conflict: they are computed again when another write comes in between.
 func TestInterruptedUpdates(t *testing.T) {
 	a := newAPI(t)
 	a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a"},"data":{"k":"v"}}`, code: 201})
@@ -136,7 +136,7 @@ func TestConcurrentPatches(t *testing.T) {
 	a.run(e)
 }
 
-// Bytes that are given as null are stored as empty ones, whatever they were written by: kube-apiserver has no null there.
+// Null for bytes is stored as empty bytes, by every kind of write: kube-apiserver has no null there.
 func TestNullBytesAreEmpty(t *testing.T) {
 	const s = "/api/v1/namespaces/test/secrets"
 	newAPI(t).run(

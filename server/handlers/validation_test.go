@@ -2,7 +2,7 @@ package handlers_test
 
 import "testing"
 
-// "Field validation": what is done about unknown and duplicate fields, of a body or of a patch.
+// "Field validation": the treatment of unknown and duplicate fields in a body or a patch.
 func TestFieldValidation(t *testing.T) {
 	const (
 		spare = `{"metadata":{"name":"a"},"data":{"k":"1","k":"2"},"spare":1}`
@@ -27,7 +27,7 @@ func TestFieldValidation(t *testing.T) {
 	)
 }
 
-// "Dry-run": the whole way of a request, and nothing is stored.
+// "Dry-run": a request runs completely, and nothing is stored.
 func TestDryRun(t *testing.T) {
 	a := newAPI(t)
 	a.run(

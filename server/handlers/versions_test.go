@@ -8,8 +8,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// historic is an API with a configmap "a" at three revisions: {rv1} (k=1), {rv2} (k=2) and, after "b" was made at {rvb},
-// {rv3} (k=3).
+// historic is an API with a configmap "a" at three revisions: {rv1} (k=1), {rv2} (k=2) and, after "b" was created at {rvb}, {rv3} (k=3).
 func historic(t *testing.T) *api {
 	a := newAPI(t)
 	a.run(
@@ -56,7 +55,7 @@ func TestListAtResourceVersion(t *testing.T) {
 	)
 }
 
-// aheadStore answers at once that a revision is in the future, where a real one waits a little first.
+// aheadStore reports future revisions at once, where a real store first waits a little.
 type aheadStore struct{ resources.Store }
 
 func (s *aheadStore) Get(ctx context.Context, key resources.Key, at resources.At) (*resources.Object, error) {

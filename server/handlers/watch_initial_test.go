@@ -14,13 +14,13 @@ import (
 	"github.com/rowlock/rowlock/server"
 )
 
-// endedByWrite is the answer to a request that ends as soon as something of it was sent.
+// endedByWrite is the response to a request that is cancelled when the first bytes are sent.
 type endedByWrite struct {
 	*httptest.ResponseRecorder
 	end func()
 }
 
-// untilInitialEnd is the answer to a watch that ends when all of the state was sent.
+// untilInitialEnd is the response to a watch that is cancelled when the whole state has been sent.
 type untilInitialEnd struct {
 	*httptest.ResponseRecorder
 	end func()
@@ -40,8 +40,8 @@ func (w endedByWrite) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// "Streaming lists": a watch whose time is over while it sends the state does not say that this was all of it. A client would
-// forget the rest.
+// "Streaming lists": a watch that times out while it sends the state has no bookmark for its end. A client would drop the objects that it had not
+// received.
 func TestInitialEventsThatWereCutOff(t *testing.T) {
 	a := newAPI(t)
 	const maps = 8
@@ -63,12 +63,12 @@ func TestInitialEventsThatWereCutOff(t *testing.T) {
 	}
 }
 
-// The time that a webhook takes to convert the rest of a state is not its client's, who has read what he was sent: the watch goes on. So it
-// is where the webhook is asked to show objects, and where it is asked which are selected.
+// The time of a conversion webhook does not count as a stall of the client, which has read everything: the watch continues. This holds for
+// conversions for rendering and for selection.
 func TestInitialEventsOfASlowWebhook(t *testing.T) {
 	const (
-		limit   = 2 * time.Second // for a client to take a frame
-		objects = 257             // the last is asked for apart
+		limit   = 2 * time.Second // for the client to take a frame
+		objects = 257             // the last one needs a separate call
 	)
 	for name, query := range map[string]string{"shown": "", "selected": "&fieldSelector=metadata.name!%3Dx"} {
 		t.Run(name, func(t *testing.T) {

@@ -20,14 +20,14 @@ import (
 	"github.com/rowlock/rowlock/server/handlers"
 )
 
-// stream is a watch that is open.
+// stream is an open watch.
 type stream struct {
 	*api
 	header http.Header
 	lines  *bufio.Reader
 }
 
-// watch opens a watch. The path has no "watch" in it yet.
+// watch opens a watch. The path must not have the "watch" parameter yet.
 func (a *api) watch(s *httptest.Server, path string, header says) *stream {
 	a.Helper()
 	ctx, cancel := context.WithTimeout(a.Context(), patience)
@@ -64,7 +64,7 @@ func (s *stream) next() string {
 	return line
 }
 
-// expect reads events, each given as its type, its object's name and its data.
+// expect reads events, each given by its type, its object's name and its data.
 func (s *stream) expect(events ...string) {
 	s.Helper()
 	for _, want := range events {
@@ -76,7 +76,7 @@ func (s *stream) expect(events ...string) {
 	}
 }
 
-// ends checks that nothing more comes.
+// ends checks that nothing more arrives.
 func (s *stream) ends() {
 	s.Helper()
 	if rest, err := io.ReadAll(s.lines); err != nil || len(rest) > 0 {
@@ -96,7 +96,7 @@ func deleted(name string) exchange {
 	return exchange{do: "DELETE " + configMaps + "/" + name, code: 200}
 }
 
-// "Efficient detection of changes": each change once and in order, from a resourceVersion or after the present state.
+// "Efficient detection of changes": each change once and in order, from a resourceVersion or after the current state.
 func TestWatch(t *testing.T) {
 	a := newAPI(t)
 	s := a.listen()
@@ -125,7 +125,7 @@ func TestWatch(t *testing.T) {
 	one.expect(ofB...)
 }
 
-// A deletion is told with the revision of the deletion, so that a client resumes after it.
+// A DELETED event has the revision of the deletion, so that a client resumes after it.
 func TestWatchRevisions(t *testing.T) {
 	a := newAPI(t)
 	s := a.listen()
@@ -146,7 +146,7 @@ func TestWatchRevisions(t *testing.T) {
 	resumed.expect(`ADDED b {"k":"1"}`)
 }
 
-// What begins to match a selector is ADDED, what no longer does is DELETED.
+// An object that begins to match a selector is ADDED, and one that no longer matches is DELETED.
 func TestWatchSelectorTransitions(t *testing.T) {
 	a := newAPI(t)
 	s := a.listen()
@@ -169,7 +169,7 @@ func TestWatchSelectorTransitions(t *testing.T) {
 	phase.expect("ADDED p", "DELETED p")
 }
 
-// A resourceVersion in the future: silence until the store has passed it.
+// With a resourceVersion in the future there are no events until the store has passed it.
 func TestWatchFutureRevision(t *testing.T) {
 	a := newAPI(t)
 	s := a.listen()
@@ -182,7 +182,7 @@ func TestWatchFutureRevision(t *testing.T) {
 	w.expect(`ADDED d {"k":"1"}`)
 }
 
-// "Streaming lists": the state as events, then a bookmark that says so, then changes.
+// "Streaming lists": the state as events, then a bookmark for its end, then changes.
 func TestStreamingLists(t *testing.T) {
 	a := newAPI(t)
 	s := a.listen()
@@ -239,7 +239,7 @@ func TestWatchForms(t *testing.T) {
 	partial.expect("ADDED a", "DELETED a")
 }
 
-// A watch lasts as long as the client says.
+// A watch lasts as long as the client requests.
 func TestWatchTimeout(t *testing.T) {
 	a := newAPI(t)
 	s := a.listen()
@@ -249,7 +249,7 @@ func TestWatchTimeout(t *testing.T) {
 	w.ends()
 }
 
-// hasty is the handlers alone, with a period of bookmarks that a test can wait for.
+// hasty serves the handlers alone, with a short period of bookmarks.
 func (a *api) hasty(draining <-chan struct{}) *httptest.Server {
 	h := handlers.New(handlers.Config{Registry: a.registry, Store: a.store, Pipeline: resources.NewPipeline(a.store, resources.PipelineOptions{}), Logger: slog.New(slog.DiscardHandler), BookmarkPeriod: time.Millisecond, Draining: draining})
 	infos := &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
@@ -266,7 +266,7 @@ func (a *api) hasty(draining <-chan struct{}) *httptest.Server {
 	return s
 }
 
-// "Watch bookmarks": they carry a client past what others wrote, and never ahead of an event.
+// "Watch bookmarks": they move a client past changes of other objects, and never ahead of an event.
 func TestBookmarks(t *testing.T) {
 	a := newAPI(t)
 	s := a.hasty(nil)
@@ -298,7 +298,7 @@ func TestBookmarks(t *testing.T) {
 	}
 }
 
-// A watch from a revision that is not there yet has no bookmarks before that is passed.
+// A watch from a future revision has no bookmarks before that revision has passed.
 func TestNoBookmarksAhead(t *testing.T) {
 	a := newAPI(t)
 	s := a.hasty(nil)
@@ -319,7 +319,7 @@ func TestNoBookmarksAhead(t *testing.T) {
 	}
 }
 
-// A server that shuts down ends its watches after what it has to tell.
+// A server that shuts down ends its watches after their last events.
 func TestWatchDrains(t *testing.T) {
 	a := newAPI(t)
 	draining := make(chan struct{})
@@ -330,8 +330,7 @@ func TestWatchDrains(t *testing.T) {
 	w.ends()
 }
 
-// A watch whose revision is in history goes on when the store could not be asked for a while: no event is lost, and the
-// client learns nothing of it.
+// A watch whose revision is in history survives a temporarily unavailable store: no event is lost, and the client notices nothing.
 func TestWatchOutlivesUnavailableStore(t *testing.T) {
 	a := newAPI(t)
 	s := a.listen()

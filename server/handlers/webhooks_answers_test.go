@@ -8,8 +8,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// What a mutating webhook makes of an object is defaulted and validated, and seen by the webhooks after it, and by an earlier one that
-// wants to be asked once more; it is all that anybody sees of the write.
+// An object from a mutating webhook is defaulted and validated, and passed to later webhooks, and again to an earlier one with reinvocation;
+// nothing else of the write is visible.
 func TestWebhooksChangeObjects(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
 	const deployments = "/apis/apps/v1/namespaces/test/deployments"
@@ -42,7 +42,7 @@ func TestWebhooksChangeObjects(t *testing.T) {
 	a.run(exchange{do: "DELETE " + deployments + "/d", code: 500})
 }
 
-// What webhooks answer, or fail to, comes to what it comes to with kube-apiserver.
+// Responses and failures of webhooks have the same effect as in kube-apiserver.
 func TestWebhooksAnswers(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
 	const maps = "/api/v1/namespaces/test/configmaps"
@@ -99,8 +99,8 @@ func TestWebhooksAnswers(t *testing.T) {
 	}
 }
 
-// A webhook for one version of a resource is asked about writes through all of them, in the version that it knows, and its changes
-// come back to that of the request.
+// A webhook for one version of a resource is called for writes in all of them, with objects in its version, and its changes are converted to the
+// request's version.
 func TestWebhooksOfEquivalentVersions(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
 	v.patches("/mutate", `[{"op":"replace","path":"/spec/targetCPUUtilizationPercentage","value":42}]`)
@@ -116,7 +116,7 @@ func TestWebhooksOfEquivalentVersions(t *testing.T) {
 	}
 }
 
-// What webhooks make of custom resources is pruned, defaulted and validated by the schema, in the version of the request.
+// Custom resources from webhooks are pruned, defaulted and validated by the schema, in the request's version.
 func TestWebhooksOfCustomResources(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, a *api) {
 		a.TB = t
@@ -140,7 +140,7 @@ func TestWebhooksOfCustomResources(t *testing.T) {
 	})
 }
 
-// Of what webhooks put into the metadata of custom resources that is kept which the Go type of metadata has, so that it can be written again.
+// Metadata of custom resources from webhooks keeps only fields of ObjectMeta, so that it can be written again.
 func TestWebhooksOfCustomMetadata(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
 	v.patches("/mutate", `[{"op":"add","path":"/metadata/zip","value":"x"},{"op":"add","path":"/metadata/annotations","value":{"k":null,"a":"b"}},{"op":"add","path":"/metadata/finalizers","value":[]}]`)
@@ -151,7 +151,7 @@ func TestWebhooksOfCustomMetadata(t *testing.T) {
 		exchange{do: "PATCH " + widgets + "/a?fieldValidation=Strict", header: asMergePatch, body: `{"spec":{"size":2}}`, code: 200, says: says{"metadata.zip": "-", "spec.size": "2"}})
 }
 
-// Who deletes a namespace deletes the one with its uid, and what a webhook calls an object it is asked about is what that was sent with.
+// Deleting a namespace has its uid as a precondition, and a review names an object as the request did, even after a webhook has renamed it.
 func TestWebhooksSeeWhatWasMeant(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
 	v.patches("/mutate", `[{"op":"replace","path":"/metadata/name","value":"other"}]`)
@@ -168,8 +168,8 @@ func TestWebhooksSeeWhatWasMeant(t *testing.T) {
 	}
 }
 
-// A patch of metadata, which is made in the version that is stored, comes back to that after a webhook was asked in another version,
-// and is validated when the webhook changes more than metadata.
+// A metadata patch is applied in the stored version. If a webhook has another version, the result is converted back to the stored one, and is
+// validated if the webhook changes more than metadata.
 func TestWebhooksOfMetadataPatches(t *testing.T) {
 	a, hook, v := newAPI(t), newConverter(t), newReviewer(t)
 	partial := says{"Content-Type": "application/merge-patch+json", "Accept": partially("application/json", "")["Accept"]}

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/resources/bounded"
 )
 
-// An answer that is longer than what is read of one is no answer, whatever it says: failurePolicy decides on the write.
+// A response of a webhook that exceeds the limit counts as a failure, whatever it says: failurePolicy decides.
 func TestLongAnswersOfWebhooks(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
 	v.answer("/long", func(gjson.Result) map[string]any {
@@ -34,7 +34,7 @@ func TestLongAnswersOfWebhooks(t *testing.T) {
 	}
 }
 
-// The same of a webhook that converts. One that sends too much for many objects is asked for each.
+// The same holds for a conversion webhook. If its response for many objects is too long, it is called for each object.
 func TestLongAnswersOfConversion(t *testing.T) {
 	a, hook := newAPI(t), newConverter(t)
 	a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201})
@@ -57,7 +57,7 @@ func TestLongAnswersOfConversion(t *testing.T) {
 	long(func(gjson.Result) bool { return false })
 }
 
-// The same of the webhook that is asked about images.
+// The same holds for the image policy webhook.
 func TestLongAnswersOfImagePolicy(t *testing.T) {
 	images := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// A webhook behind a Service is reached by the address of that, under its name.
+// A webhook behind a Service is called at the Service's address, with its DNS name for TLS.
 func TestWebhooksBehindServices(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
 	host, port, err := net.SplitHostPort(strings.TrimPrefix(v.URL, "https://"))
@@ -29,7 +29,7 @@ func TestWebhooksBehindServices(t *testing.T) {
 		says: says{"message": `Internal error occurred: failed calling webhook "no.example.com": failed to call webhook: Post "https://hook.test.svc:` + port +
 			`/no?timeout=10s": service "hook" not found`}}
 	a.run(exchange{do: "POST " + validatingConfigurations, code: 201, body: webhooks("v", hook)}, create)
-	// An ExternalName is followed as it is; the certificate of the test's server is for example.com alone, and so is not the Service's.
+	// An ExternalName is used unchanged; the certificate of the test's server is only for example.com, which is not the Service's name.
 	a.run(exchange{do: "POST /api/v1/namespaces/test/services", code: 201,
 		body: `{"metadata":{"name":"hook"},"spec":{"type":"ExternalName","externalName":"` + host + `","ports":[{"port":` + port + `}]}}`})
 	create.says = says{"message": `Internal error occurred: failed calling webhook "no.example.com": failed to call webhook: Post "https://hook.test.svc:` + port +
@@ -37,8 +37,7 @@ func TestWebhooksBehindServices(t *testing.T) {
 	a.run(create)
 }
 
-// What one server has acknowledged of a configuration is in force there with the very next request, and on the others as soon as their
-// reads show it.
+// A webhook configuration acknowledged by one server applies there to the very next request, and on others as soon as their reads include it.
 func TestWebhooksOnServers(t *testing.T) {
 	servertest.OnServers(t, 2, func(t *testing.T, stores []*sqlstore.Store) {
 		v := newReviewer(t)

@@ -25,9 +25,9 @@ const (
 type reviewer struct {
 	*httptest.Server
 	mu sync.Mutex
-	// answers are by path: what it answers to a request besides the uid. Without one, everything is allowed.
+	// answers are the responses by path, without the uid. Without an entry, everything is allowed.
 	answers map[string]func(request gjson.Result) map[string]any
-	// asked is what it was asked since it was last looked at: the path and the request.
+	// asked are the calls since the last take: path and request.
 	asked []askedFor
 }
 
@@ -66,21 +66,21 @@ func (v *reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": review.Get("apiVersion").Str, "kind": "AdmissionReview", "response": response})
 }
 
-// answer sets what it answers at a path.
+// answer sets the response at a path.
 func (v *reviewer) answer(path string, f func(request gjson.Result) map[string]any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.answers[path] = f
 }
 
-// patches makes it answer with a JSON Patch at a path.
+// patches makes the response at a path a JSON Patch.
 func (v *reviewer) patches(path, patch string) {
 	v.answer(path, func(gjson.Result) map[string]any {
 		return map[string]any{"allowed": true, "patchType": "JSONPatch", "patch": []byte(patch)}
 	})
 }
 
-// take returns what it was asked since the last time.
+// take returns and clears the calls so far.
 func (v *reviewer) take() []askedFor {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -98,15 +98,15 @@ func pemOf(s *httptest.Server) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 }
 
-// everything are rules for all writes.
+// everything has the rules for all writes.
 const everything = `[{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":["*/*"]}]`
 
-// ruleFor is a rule for all writes of one resource.
+// ruleFor has the rules for all writes of one resource.
 func ruleFor(group, version, resource string) string {
 	return fmt.Sprintf(`[{"apiGroups":[%q],"apiVersions":[%q],"operations":["*"],"resources":[%q]}]`, group, version, resource)
 }
 
-// webhook is one that the reviewer answers at a path; more is further members.
+// webhook is a webhook at a path of the reviewer; more has further members.
 func (v *reviewer) webhook(path, rules, more string) string {
 	if more != "" {
 		more = "," + more
@@ -119,8 +119,8 @@ func webhooks(name string, hooks ...string) string {
 	return fmt.Sprintf(`{"metadata":{"name":%q},"webhooks":[%s]}`, name, strings.Join(hooks, ","))
 }
 
-// Webhooks are asked about every write, of whatever verb and subresource, from the request on that follows the creation of their
-// configuration; and about no configuration.
+// Webhooks are called for every write, of any verb and subresource, from the first request after the creation of their configuration on; but not
+// for webhook configurations.
 func TestWebhooksOfEveryWrite(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
 	a.run(exchange{do: "POST /api/v1/namespaces/test/pods", code: 201,
@@ -164,15 +164,15 @@ func TestWebhooksOfEveryWrite(t *testing.T) {
 	}
 }
 
-// Webhooks are shown with how much grace a Pod goes, as its strategy has it, whatever the client has said. Where it goes at once, they are asked
-// about the Pod as it is, and as it is when it is marked.
+// Webhooks see the grace period of a Pod that its strategy has determined, whatever the client has requested. If the Pod is deleted at once, they
+// are called with the Pod as it is, and as it is when marked for deletion.
 func TestWebhooksSeeGracePeriods(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
 	a.run(exchange{do: "POST " + validatingConfigurations, body: webhooks("v", v.webhook("/validate", everything, "")), code: 201})
 	const pods, maps = "/api/v1/namespaces/test/pods", "/api/v1/namespaces/test/configmaps"
 	for _, c := range []struct {
 		what, query, spec string
-		want              string // the grace periods of the options, and of the object
+		want              string // the grace periods in the options and in the object
 	}{
 		{"on no node", "", "", `0 - 0 0`}, {"on no node", "?gracePeriodSeconds=7", "", `0 - 0 0`}, {"dry run", "?dryRun=All", "", `0 -`},
 		{"on a node", "?dryRun=All", `"nodeName":"n",`, "30 -"}, {"on a node", "?gracePeriodSeconds=-1&dryRun=All", `"nodeName":"n",`, "1 -"},
@@ -199,7 +199,7 @@ func TestWebhooksSeeGracePeriods(t *testing.T) {
 	}
 }
 
-// graces are the grace periods of options and objects.
+// graces returns the grace periods in options and objects.
 func graces(asked []askedFor) string {
 	var all []string
 	for _, r := range asked {
@@ -214,10 +214,10 @@ func graces(asked []askedFor) string {
 	return strings.Join(all, " ")
 }
 
-// both is what both webhooks are asked.
+// both are the calls of both webhooks.
 func both(request string) []string { return []string{"mutate " + request, "validate " + request} }
 
-// wants fails when it was asked for anything else since the last time.
+// wants fails unless these are the calls since the last check.
 func (v *reviewer) wants(t *testing.T, what string, want ...string) {
 	t.Helper()
 	var got []string

@@ -2,8 +2,8 @@ package handlers_test
 
 import "testing"
 
-// A webhook that asks for custom resources in another version than that of the request is shown all that they have, as
-// by kube-apiserver: what that version does not know, or what may not be null in it, is neither kept from it nor lost on the way back.
+// As in kube-apiserver, a webhook that requires custom resources in another version than the request's gets all of their fields: those that the
+// version does not have, or that must not be null in it, are neither dropped for the webhook nor lost on the way back.
 func TestWebhooksOfOlderVersions(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
 	const older = `{"type":"object","properties":{"list":{"type":"array","items":{"type":"string"}}}}`

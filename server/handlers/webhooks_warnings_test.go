@@ -2,7 +2,7 @@ package handlers_test
 
 import "testing"
 
-// An owner that a webhook adds a second time is there once, and the client is told, by whatever verb it has written.
+// If a webhook adds a duplicate owner reference, it is stored once, and the client gets a warning, with every verb.
 func TestWebhooksAddOwnersAgain(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
 	const (
@@ -22,7 +22,8 @@ func TestWebhooksAddOwnersAgain(t *testing.T) {
 		exchange{do: "PUT " + maps + "/a", body: owned, code: 200, says: one, answer: says{"Warning": ""}})
 }
 
-// Reviews, by which others find out who may do what, go by no webhook, lest a broken one breaks all. Who names them in a rule is told so.
+// Authentication and authorization reviews call no webhooks, so that a broken one does not break everything. A rule that names them causes a
+// warning.
 func TestWebhooksAreNotForReviews(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
 	const asked = `{"spec":{"user":"jane","resourceAttributes":{"namespace":"test","verb":"get","resource":"pods"}}}`

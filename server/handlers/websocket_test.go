@@ -32,7 +32,7 @@ func (a *api) dial(s *httptest.Server, path, accept string, protocols ...string)
 	u.Scheme = "wss"
 	ws, err := websocket.DialConfig(&websocket.Config{Location: u, Origin: &url.URL{Scheme: "https", Host: "example.com"},
 		Version: websocket.ProtocolVersionHybi13, Protocol: protocols, Header: http.Header{"Accept": {accept}},
-		TlsConfig: &tls.Config{InsecureSkipVerify: true}}) // not what is tested
+		TlsConfig: &tls.Config{InsecureSkipVerify: true}}) // not under test
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (a *api) dial(s *httptest.Server, path, accept string, protocols ...string)
 	return &socket{api: a, Conn: ws}, nil
 }
 
-// message is a message and whether it is text.
+// message is a message, with its type.
 type message struct {
 	data []byte
 	text bool
@@ -65,7 +65,7 @@ func (s *socket) next() message {
 
 const configMapWatch = "/api/v1/namespaces/test/configmaps?watch=1&fieldSelector=metadata.name=c"
 
-// "Efficient detection of changes", over a WebSocket: a message is one event. What is text comes as text.
+// "Efficient detection of changes" over a WebSocket: a message is one event. Text formats arrive as text.
 func TestWebSocketWatch(t *testing.T) {
 	a := newAPI(t)
 	s := a.listen()
@@ -93,7 +93,7 @@ func TestWebSocketWatch(t *testing.T) {
 				t.Errorf("text: %t, %s", m.text, m.data)
 			}
 		}
-		// The message is the WatchEvent alone, without the length that goes before it in a stream of bytes.
+		// The message is only the WatchEvent, without the length prefix of a byte stream.
 		m, event := binary.next(), metav1.WatchEvent{}
 		if err := event.Unmarshal(m.data); err != nil || m.text || event.Type != typ || !strings.HasPrefix(string(event.Object.Raw), "k8s\x00") {
 			t.Errorf("text: %t, %v, %q", m.text, err, m.data)
@@ -102,7 +102,7 @@ func TestWebSocketWatch(t *testing.T) {
 	}
 }
 
-// What the server says of a request that it refuses goes before the WebSocket; what is wrong with a revision is an event.
+// Errors of a request come before the WebSocket; a problem with the revision is an event.
 func TestWebSocketRefusals(t *testing.T) {
 	a := newAPI(t)
 	s := a.listen()
@@ -150,7 +150,7 @@ func TestWebSocketRefusals(t *testing.T) {
 	}
 }
 
-// A client that closes gets its close frame back. One that talks meanwhile is not listened to, and its pings are answered.
+// A client's close frame is answered by one. Other messages are ignored, and pings are answered.
 func TestWebSocketClient(t *testing.T) {
 	a := newAPI(t)
 	ws, err := a.dial(a.listen(), configMapWatch, "")
@@ -186,7 +186,7 @@ func TestWebSocketClient(t *testing.T) {
 	}
 }
 
-// The time that a watch was given ends it with a close frame.
+// The timeout of a watch ends it with a close frame.
 func TestWebSocketTimeout(t *testing.T) {
 	a := newAPI(t)
 	ws, err := a.dial(a.listen(), configMapWatch+"&timeoutSeconds=1", "")

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Long YAML is read by a few at a time; what is short, and JSON, does not wait for it.
+// Long YAML texts are decoded a few at a time; short ones, and JSON, do not wait for them.
 func TestLongYAMLTakesTurns(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
