@@ -36,13 +36,13 @@ import (
 
 const revision = 4711
 
-// sample is an object of a type, as it is stored, and a version that it is served in.
+// sample is an object in its stored form, with a served version of its type.
 type sample struct {
 	served *resources.Served
 	object *resources.Object
 }
 
-// eachSample calls f for one valid object of every stored type, in every version it is served in.
+// eachSample calls f for one valid object of every stored type, in every served version.
 func eachSample(t *testing.T, f func(*testing.T, sample)) {
 	r := resources.NewRegistry()
 	r.SetGroups(builtin.Groups())
@@ -86,7 +86,7 @@ func eachVersion(t *testing.T, catalog *resources.Catalog, document []byte, f fu
 	}
 }
 
-// stored is the object of a document as the store would give it back.
+// stored is a document's object as the store would return it.
 func stored(t *testing.T, s *resources.Served, document []byte, kind schema.GroupVersionKind) *resources.Object {
 	data, err := yaml.YAMLToJSON(document)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s sample) versioned(t *testing.T) runtime.Object {
 	return obj
 }
 
-// list is a list of the object, twice, as upstream would encode it.
+// list is a list with the object twice, as upstream would encode it.
 func (s sample) list(t *testing.T, m metav1.ListMeta) runtime.Object {
 	t.Helper()
 	list, err := s.served.Scheme.New(s.served.GroupVersion().WithKind(s.served.GroupVersionKind.Kind + "List"))
@@ -156,7 +156,7 @@ func (s sample) list(t *testing.T, m metav1.ListMeta) runtime.Object {
 	return list
 }
 
-// serializers are upstream's, by media type: the oracles.
+// serializers are upstream's, by media type; they are the oracles.
 func (s sample) serializers() map[string]runtime.Serializer {
 	return map[string]runtime.Serializer{
 		codec.JSON:     json.NewSerializerWithOptions(json.DefaultMetaFactory, s.served.Scheme, s.served.Scheme, json.SerializerOptions{}),
@@ -166,8 +166,7 @@ func (s sample) serializers() map[string]runtime.Serializer {
 	}
 }
 
-// diff tells how an answer differs from upstream's: by a byte, but in CBOR, where the order of a map's entries is nobody's
-// business.
+// diff compares a response with upstream's, byte for byte, except that CBOR maps may be in any order.
 func diff(t *testing.T, media string, want, got []byte) string {
 	t.Helper()
 	if media != codec.CBOR {
@@ -183,7 +182,7 @@ func diff(t *testing.T, media string, want, got []byte) string {
 	return cmp.Diff(w, g)
 }
 
-// Every object of every type is encoded as upstream's serializers encode it, byte for byte.
+// Objects of every type are encoded byte for byte as upstream's serializers encode them.
 func TestObjectsAreUpstreams(t *testing.T) {
 	eachSample(t, func(t *testing.T, s sample) {
 		for media, oracle := range s.serializers() {
@@ -209,7 +208,7 @@ func TestObjectsAreUpstreams(t *testing.T) {
 
 func TestListsAreUpstreams(t *testing.T) { testLists(t) }
 
-// Lists are the same where nothing can be kept of what they are made of.
+// Lists are equal to upstream's even if nothing can be cached.
 func TestListsAreUpstreamsWithoutRoom(t *testing.T) {
 	piece := make([]byte, resources.FormsRoom/4096)
 	var full []*resources.Object
@@ -247,7 +246,7 @@ func testLists(t *testing.T) {
 	})
 }
 
-// What a person asks for is what a program gets, indented.
+// An indented list has the same contents as a compact one.
 func TestIndentedLists(t *testing.T) {
 	eachSample(t, func(t *testing.T, s sample) {
 		for _, f := range []codec.Format{{Media: codec.JSON}, {Media: codec.JSON, As: codec.AsTable, AsVersion: "v1"},
@@ -275,7 +274,7 @@ func TestIndentedLists(t *testing.T) {
 	})
 }
 
-// client-go understands the frames of a watch.
+// client-go decodes the frames of a watch.
 func TestFramesDecode(t *testing.T) {
 	eachSample(t, func(t *testing.T, s sample) {
 		for _, media := range []string{codec.JSON, codec.Protobuf, codec.CBOR} {
@@ -322,7 +321,7 @@ func TestFramesDecode(t *testing.T) {
 	})
 }
 
-// Metadata alone is what upstream makes of it: that of the hub form.
+// Metadata alone is what upstream returns: that of the hub version.
 func TestPartialObjects(t *testing.T) {
 	eachSample(t, func(t *testing.T, s sample) {
 		hub, err := s.served.DecodeHub(s.object)
@@ -365,7 +364,7 @@ func TestPartialObjects(t *testing.T) {
 	})
 }
 
-// largest remembers the largest piece that was written.
+// largest records the largest piece that was written.
 type largest struct{ piece, all int }
 
 func (l *largest) Write(p []byte) (int, error) {
@@ -373,7 +372,7 @@ func (l *largest) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A list in YAML is written an object at a time, or as a whole where the fast path is off.
+// A YAML list is written object by object, or as a whole while the fast path is off.
 func TestYAMLListsAreStreamed(t *testing.T) {
 	const objects = 50
 	eachSample(t, func(t *testing.T, s sample) {

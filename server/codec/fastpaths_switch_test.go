@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/server/codec"
 )
 
-// What a fast path leaves to the plain way is counted while it is on, and it has no part in anything while it is off.
+// Fallbacks of a fast path are counted while it is on. While it is off, it is not used at all.
 func TestFallbacksOfObjects(t *testing.T) {
 	t.Cleanup(fastpath.TurnAll(true))
 	named := map[string]*resources.Served{}

@@ -18,7 +18,7 @@ import (
 	"github.com/rowlock/rowlock/server/codec"
 )
 
-// formats are those that a client may ask for.
+// formats returns all formats that a client can request.
 func formats() []codec.Format {
 	var out []codec.Format
 	for _, media := range []string{codec.JSON, codec.YAML, codec.Protobuf, codec.CBOR} {
@@ -33,11 +33,11 @@ func formats() []codec.Format {
 	return append(out, codec.Format{Media: codec.JSON, Pretty: true}, codec.Format{Media: codec.JSON, As: codec.AsPartial, AsVersion: "v1", Pretty: true})
 }
 
-// agree renders objects by the fast paths and without them: alone, as a list, and as an event.
+// agree renders objects with and without fast paths, as an object, as a list, and as an event, and compares the results.
 func agree(t testing.TB, s *resources.Served, f codec.Format, make func() []*resources.Object) {
 	t.Helper()
 	var fast, plain [][]byte
-	for range 5 { // the clock may go on between the two, and with it an age
+	for range 5 { // an age may change between the two
 		fast, plain = render(t, s, f, true, make), render(t, s, f, false, make)
 		if slices.EqualFunc(fast, plain, func(a, b []byte) bool { return alike(f, a, b) }) {
 			return
@@ -50,8 +50,8 @@ func agree(t testing.TB, s *resources.Served, f codec.Format, make func() []*res
 	}
 }
 
-// alike compares two documents by the byte, but for what is by chance: the order of entries of a map in CBOR, and in YAML that
-// of some keys with digits, of which the library says a < b < c < a.
+// alike compares two documents by their bytes, except for random orders: the entries of CBOR maps, and some YAML keys with digits, for which the
+// library's order is cyclic (a < b < c < a).
 func alike(f codec.Format, a, b []byte) bool {
 	switch f.Media {
 	case codec.CBOR:
@@ -62,7 +62,7 @@ func alike(f codec.Format, a, b []byte) bool {
 	return bytes.Equal(a, b)
 }
 
-// lines are those of a document in the order of the alphabet.
+// lines are the sorted lines of a document.
 func lines(document []byte) []string { return slices.Sorted(strings.Lines(string(document))) }
 
 func render(t testing.TB, s *resources.Served, f codec.Format, on bool, make func() []*resources.Object) [][]byte {
@@ -86,7 +86,7 @@ func render(t testing.TB, s *resources.Served, f codec.Format, on bool, make fun
 	}
 	out = append(out, object, whole.Bytes())
 	if f.Media == codec.YAML || f.Pretty {
-		return out // no watch has these
+		return out // watches do not have the others
 	}
 	var frames bytes.Buffer
 	events := codec.NewEvents(codec.NewRenderer(s, f), false)
@@ -99,7 +99,7 @@ func render(t testing.TB, s *resources.Served, f codec.Format, on bool, make fun
 	return append(out, frames.Bytes())
 }
 
-// stocked are objects as a store has them, made anew each time, so that nothing that one way has kept is found by the other.
+// stocked returns a function that makes new objects as from a store, so that one rendering finds nothing cached by another.
 func stocked(t testing.TB, s *resources.Served, data ...[]byte) func() []*resources.Object {
 	return func() (objects []*resources.Object) {
 		for i, d := range data {
@@ -122,7 +122,7 @@ func stocked(t testing.TB, s *resources.Served, data ...[]byte) func() []*resour
 	}
 }
 
-// Every type is shown the same in every form and every version, whether by fast paths or without.
+// Objects of every type are rendered the same in every format and version, with and without fast paths.
 func TestFastPathsAgree(t *testing.T) {
 	eachSample(t, func(t *testing.T, s sample) {
 		for _, f := range formats() {
@@ -131,7 +131,7 @@ func TestFastPathsAgree(t *testing.T) {
 	})
 }
 
-// FuzzFastPathsAgree is the same with random objects of all types.
+// FuzzFastPathsAgree does the same with random objects of all types.
 func FuzzFastPathsAgree(f *testing.F) {
 	r := resources.NewRegistry()
 	r.SetGroups(builtin.Groups())
@@ -150,7 +150,7 @@ func FuzzFastPathsAgree(f *testing.F) {
 	})
 }
 
-// otherVersion is the type in one of the versions that it is served in.
+// otherVersion is the type in one of its served versions.
 func otherVersion(r *resources.Registry, s *resources.Served, random *rand.Rand) *resources.Served {
 	var versions []*resources.Served
 	for _, g := range r.Catalog().Groups() {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The API and OpenAPI read Accept-Encoding by different rules.
+// The API and OpenAPI evaluate Accept-Encoding differently.
 func TestGzip(t *testing.T) {
 	for header, want := range map[string]struct{ names, allows bool }{
 		"":                           {false, false},

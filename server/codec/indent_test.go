@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzIndent: JSON is indented as json.Indent does it, wherever it is cut into writes.
+// FuzzIndent checks that JSON is indented as by json.Indent, however it is split into writes.
 func FuzzIndent(f *testing.F) {
 	for _, seed := range []string{`{}`, `[]`, `{"a":[{},[],{"b":null}],"c":"{[,:\"\\"}`, `[1,true,"\\\""," "]`, `"x"`, "{\"a\":1}\n"} {
 		f.Add([]byte(seed), uint8(3))
@@ -34,7 +34,7 @@ func FuzzIndent(f *testing.F) {
 	})
 }
 
-// longest is how much is written at once.
+// longest records the largest write.
 type longest struct {
 	bytes.Buffer
 	most int
@@ -45,7 +45,8 @@ func (l *longest) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// What is deep is not in memory as a whole when it is indented, and what would be too long is written on a line, between others that are indented.
+// Deeply nested JSON is not in memory as a whole while it is indented, and an item that would become too long is written on one line, between
+// indented ones.
 func TestIndentingWhatIsDeep(t *testing.T) {
 	deep := func(levels, values int) string {
 		return `{"a\\\"[":` + strings.Repeat("[", levels) + strings.Repeat("0,", values) + "0" + strings.Repeat("]", levels) + `}`

@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// What is indented gets the memory that it takes, and no more.
+// Indented JSON gets a buffer of its exact size.
 func TestIndentedLen(t *testing.T) {
 	for _, text := range []string{`{}`, `[]`, `1`, `""`, `{"a":[]}`, `{"a":{},"b":[1,2,{"c":null}]}`, `{"a\"{[,:":"]}\\","b":":"}`, `[[[[1]],2]]`,
 		strings.Repeat(`{"a":`, 500) + "1" + strings.Repeat("}", 500)} {
@@ -31,7 +31,7 @@ func TestIndentedLen(t *testing.T) {
 	}
 }
 
-// What indenting would make too long is sent on a line, and is no YAML: memory is bounded by what is sent.
+// JSON that would become too long is sent on one line, and has no YAML: the response bounds the memory.
 func TestIndentedTooDeep(t *testing.T) {
 	text := []byte(strings.Repeat("[", 9000) + strings.Repeat("0,", 5000) + "0" + strings.Repeat("]", 9000))
 	if n := indentedLen(text, 0); n <= indentedMost {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzNegotiate reads headers by which clients say what they take and what they send: what is agreed upon is on offer.
+// FuzzNegotiate evaluates Accept and Content-Type headers: the result is always among the offered types.
 func FuzzNegotiate(f *testing.F) {
 	for _, seed := range []string{"", "*/*", "application/json", "application/json;as=Table;g=meta.k8s.io;v=v1,application/yaml;q=0.5", "application/*;q=x",
 		"application/vnd.kubernetes.protobuf;stream=watch", "text/html,,;", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io;as=x", "a/b/c; q=\"", "application/cbor-seq"} {

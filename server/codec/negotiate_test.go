@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// There is no stream of YAML, so a clause that asks for one is passed over, whatever the request is. These are the answers of an unmodified
+// YAML cannot be streamed, so a clause that requests a stream of it is ignored in any request. The expected responses are those of an unmodified
 // kube-apiserver v1.37.1.
 func TestStreamsOfYAML(t *testing.T) {
 	const list = "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"

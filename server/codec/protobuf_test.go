@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/server/codec"
 )
 
-// An object that was stored in another version than those of its type are today is shown in the one that is asked for.
+// An object whose stored version is not the storage version is rendered in the requested version.
 func TestMessageOfAnotherStoredVersion(t *testing.T) {
 	r := resources.NewRegistry()
 	r.SetGroups(builtin.Groups())

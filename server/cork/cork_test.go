@@ -35,7 +35,7 @@ func (l *countedListener) Accept() (net.Conn, error) {
 	return countedConn{c, &l.writes}, err
 }
 
-// Over TLS and HTTP/1.1 what is flushed while a connection is corked leaves in one write; over HTTP/2 nothing is corked.
+// Over TLS and HTTP/1.1, data flushed while a connection is corked leave in one write; over HTTP/2 nothing is corked.
 func TestAnswersInOneWrite(t *testing.T) {
 	body := bytes.Repeat([]byte("0123456789"), 4000) // three records
 	var l *countedListener
@@ -64,7 +64,7 @@ func TestAnswersInOneWrite(t *testing.T) {
 		"/plain":  func(n int64) bool { return n > 2 },
 	} {
 		for _, http2 := range []bool{false, true} {
-			transport := &http.Transport{ForceAttemptHTTP2: http2, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // not what is tested
+			transport := &http.Transport{ForceAttemptHTTP2: http2, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // not under test
 			response, err := (&http.Client{Transport: transport}).Get(s.URL + path)
 			if err != nil {
 				t.Fatal(err)
@@ -82,7 +82,7 @@ func TestAnswersInOneWrite(t *testing.T) {
 	}
 }
 
-// No more is held back than there is room for, and all of it leaves in order.
+// No more is held back than there is room for, and everything leaves in order.
 func TestRoom(t *testing.T) {
 	var sink sinkConn
 	c := newConn(&sink)
@@ -120,7 +120,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// sinkConn is a connection that remembers what is written, or fails.
+// sinkConn is a connection that records writes, or fails.
 type sinkConn struct {
 	net.Conn
 	got []byte
@@ -132,7 +132,7 @@ func (c *sinkConn) Write(p []byte) (int, error) {
 	return len(p), c.err
 }
 
-// A write that fails after its writer went on is the failure of the next.
+// The error of a delayed write is returned by the next one.
 func TestLateError(t *testing.T) {
 	broken := errors.New("broken")
 	c := newConn(&sinkConn{err: broken})
@@ -146,7 +146,7 @@ func TestLateError(t *testing.T) {
 	}
 }
 
-// stuckConn is a connection whose client reads nothing until it is told to.
+// stuckConn is a connection whose client reads nothing until told to.
 type stuckConn struct {
 	sinkConn
 	writing, read chan struct{}
@@ -158,7 +158,7 @@ func (c *stuckConn) Write(p []byte) (int, error) {
 	return c.sinkConn.Write(p)
 }
 
-// While what was held back waits for a client, TLS can say that it closes the connection.
+// While Uncork waits for a client, TLS can send its close alert.
 func TestNobodyWaitsForUncork(t *testing.T) {
 	stuck := &stuckConn{writing: make(chan struct{}, 2), read: make(chan struct{})}
 	c := newConn(stuck)
@@ -175,7 +175,7 @@ func TestNobodyWaitsForUncork(t *testing.T) {
 	if _, err := c.Write([]byte(", alert")); err != nil {
 		t.Error(err)
 	}
-	c.Uncork() // of somebody else
+	c.Uncork() // by another goroutine
 	close(stuck.read)
 	<-done
 	if got := string(stuck.got); got != "answer, alert" {
@@ -183,7 +183,7 @@ func TestNobodyWaitsForUncork(t *testing.T) {
 	}
 }
 
-// TLS writes alerts and answers to key updates while somebody else has corked the connection.
+// TLS writes alerts and responses to key updates while another goroutine has corked the connection.
 func TestConcurrentWrites(t *testing.T) {
 	var sink sinkConn
 	c := newConn(&sink)

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// http2Server is a server over TLS whose frames leave together, and the writes of its connections.
+// http2Server returns a server over TLS whose frames leave together, and the number of its connections' writes.
 func http2Server(t *testing.T, h http.HandlerFunc) (*httptest.Server, *atomic.Int64) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
@@ -36,7 +36,7 @@ func http2Server(t *testing.T, h http.HandlerFunc) (*httptest.Server, *atomic.In
 	return s, &l.writes
 }
 
-// http2Client is a client with one connection.
+// http2Client returns a client with one connection.
 func http2Client(t *testing.T) *http.Client {
 	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // not what is tested
 	t.Cleanup(transport.CloseIdleConnections)
@@ -60,8 +60,8 @@ func get(t *testing.T, c *http.Client, url string) *http.Response {
 	return response
 }
 
-// An answer leaves in few writes, whatever its frames: its header, its body, which may be in one with that, and its end. This
-// fails when a version of the HTTP/2 server no longer takes its buffers from the pool that largeBuffers knows.
+// A response leaves in few writes, whatever its frames: its header, its body, possibly together with that, and its end. This fails when a version
+// of the HTTP/2 server no longer takes its buffers from the pool of largeBuffers.
 func TestFramesLeaveTogether(t *testing.T) {
 	s, writes := http2Server(t, func(w http.ResponseWriter, r *http.Request) {
 		n, err := strconv.Atoi(r.URL.Path[1:])
@@ -72,7 +72,7 @@ func TestFramesLeaveTogether(t *testing.T) {
 	})
 	c := http2Client(t)
 	for _, row := range []struct{ size, most int64 }{{1, 3}, {5 << 10, 3}, {20 << 10, 3}, {4 << 20, 4<<20/most*5/4 + 8}} {
-		if _, err := io.Copy(io.Discard, get(t, c, s.URL+"/1").Body); err != nil { // the connection is there, its settings are agreed on
+		if _, err := io.Copy(io.Discard, get(t, c, s.URL+"/1").Body); err != nil { // opens the connection and exchanges settings
 			t.Fatal(err)
 		}
 		before := writes.Load()
@@ -86,8 +86,8 @@ func TestFramesLeaveTogether(t *testing.T) {
 	}
 }
 
-// What a handler flushes comes to the client before the handler goes on, however large its pieces are, beside streams that
-// send without end, that nobody reads and that are reset. If a byte were held back, both would wait for each other.
+// Flushed data reach the client before the handler continues, whatever their size, beside streams that send endlessly, are not read, or are reset.
+// If a byte were held back, both sides would wait for each other.
 func TestFlushedFramesArrive(t *testing.T) {
 	const streams, rounds = 16, 60
 	seen := make([]chan struct{}, streams)
@@ -147,7 +147,7 @@ func TestFlushedFramesArrive(t *testing.T) {
 	unread.Body.Close()
 }
 
-// piece is some bytes: often a frame's worth, the size of the server's buffer, or one more or less.
+// piece returns some bytes: often the size of a frame or of the server's buffer, or one more or less.
 func piece(random *rand.Rand) []byte {
 	sizes := []int{1, 4<<10 - 9, 4 << 10, 16 << 10, 16<<10 - 9, most, most - 9, 3 * most}
 	p := make([]byte, max(1, sizes[random.IntN(len(sizes))]+random.IntN(3)-1))
@@ -157,7 +157,7 @@ func piece(random *rand.Rand) []byte {
 	return p
 }
 
-// A server that is shut down in the middle of answers finishes them, and says so to the client.
+// A server that is shut down during responses finishes them, and sends the client a GOAWAY.
 func TestFramesDrain(t *testing.T) {
 	const size = 8 << 20
 	want := sha256.Sum256(bytes.Repeat([]byte("0123456789abcdef"), size/16))
@@ -189,8 +189,8 @@ func TestFramesDrain(t *testing.T) {
 	}
 }
 
-// A client that reads nothing from its connection keeps only its own streams waiting: the server still hears it, and what it
-// resets ends, and closing the server waits for nobody.
+// A client that reads nothing delays only its own streams: the server still reads from it, streams that it resets end, and closing the server does
+// not block.
 func TestFramesToADeafClient(t *testing.T) {
 	ended := make(chan uint32, 3)
 	s, writes := http2Server(t, func(w http.ResponseWriter, r *http.Request) {
@@ -202,7 +202,7 @@ func TestFramesToADeafClient(t *testing.T) {
 		}
 		ended <- uint32(n)
 	})
-	c, err := tls.Dial("tcp", s.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) // not what is tested
+	c, err := tls.Dial("tcp", s.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) // not under test
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,8 +210,8 @@ func TestFramesToADeafClient(t *testing.T) {
 	ask := newDeafClient(t, c)
 	ask.open(1)
 	ask.open(3)
-	for before, same := int64(0), 0; same < 1000; { // until the server's writes no longer return
-		ask.ping() // which it hears nevertheless
+	for before, same := int64(0), 0; same < 1000; { // until the server's writes block
+		ask.ping() // the server still reads it
 		if now := writes.Load(); now == before && now > 10 {
 			same++
 		} else {
@@ -266,7 +266,7 @@ func (d *deafClient) reset(stream uint32) {
 	d.must(d.WriteRSTStream(stream, http2.ErrCodeCancel))
 }
 
-// ping is a frame that needs no answer.
+// ping sends a frame that needs no response.
 func (d *deafClient) ping() {
 	d.t.Helper()
 	var p [8]byte

@@ -34,7 +34,7 @@ func TestBuiltinTypesAreUpstreams(t *testing.T) {
 	}
 }
 
-// The order of groups is that of upstream's aggregated document, which lists more of them.
+// The order of groups is that of upstream's aggregated document, which has more groups.
 func TestBuiltinGroupOrder(t *testing.T) {
 	reg := resources.NewRegistry()
 	reg.SetGroups(builtin.Groups())
@@ -57,7 +57,7 @@ func TestBuiltinGroupOrder(t *testing.T) {
 	}
 }
 
-// A group of which another server has taken over all versions is where that wants it.
+// A group whose versions are all served by another server has the priority that this server requests.
 func TestOrderOfGroupsServedElsewhere(t *testing.T) {
 	reg := resources.NewRegistry()
 	reg.SetGroups([]resources.GroupSpec{

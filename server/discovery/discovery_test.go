@@ -25,7 +25,7 @@ import (
 
 const aggregatedJSON = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-// upstreamDir is where upstream keeps the discovery documents of a server with every group enabled.
+// upstreamDir is the folder of upstream's discovery documents for a server with every group enabled.
 func upstreamDir(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
@@ -48,12 +48,12 @@ func readJSON[T any](t *testing.T, path string) T {
 	return v
 }
 
-// fileOf names the document of a path in upstream's folder.
+// fileOf is the name of a path's document in upstream's folder.
 func fileOf(path string) string {
 	return strings.ReplaceAll(strings.Trim(path, "/"), "/", "__") + ".json"
 }
 
-// upstreamRegistry registers what upstream's documents describe, so that serving it must give the documents back.
+// upstreamRegistry registers the resources in upstream's documents, so that serving it must reproduce the documents.
 func upstreamRegistry(t *testing.T, dir string) *resources.Registry {
 	t.Helper()
 	reg := resources.NewRegistry()
@@ -118,7 +118,7 @@ func typesOf(g metav1.APIGroup, list metav1.APIResourceList) []*resources.Type {
 	return out
 }
 
-// storageVersion finds what was hashed. Events are stored in the core group, definitions in a version that is not served.
+// storageVersion finds the version that was hashed. Events are stored in the core group, CustomResourceDefinitions in a version that is not served.
 func storageVersion(g metav1.APIGroup, r metav1.APIResource) schema.GroupVersion {
 	candidates := []schema.GroupVersion{{Version: "v1"}, {Group: g.Name, Version: "v1beta1"}}
 	for _, v := range g.Versions {
@@ -217,7 +217,7 @@ func smallRegistry() *resources.Registry {
 	return reg
 }
 
-// What an unmodified kube-apiserver v1.37.1 answered to the same requests.
+// The expected responses are those of an unmodified kube-apiserver v1.37.1.
 func TestNegotiation(t *testing.T) {
 	const (
 		list     = "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"

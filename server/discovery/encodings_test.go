@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/resources/untyped/untypedtest"
 )
 
-// Where CBOR is served, the versions of custom resources are described without it, as by kube-apiserver's server of these.
+// If CBOR is served, the resource lists of custom resources still do not support it, as in kube-apiserver's server for these.
 func TestVersionsOfDefinitionsInCBOR(t *testing.T) {
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())

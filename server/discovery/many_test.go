@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/resources/untyped/untypedtest"
 )
 
-// After a change of one of a thousand groups, that group alone is described anew, and the JSON that is joined of all is what the
-// encoder makes of the document.
+// After a change of one of a thousand groups, only the entry of that group is rebuilt, and the JSON joined from all entries equals that of the
+// encoder.
 func TestOneOfManyGroups(t *testing.T) {
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A body that nobody reads meanwhile moves once, to where all of it has room; of one that declares more than it sends there is never room
-// for more than may be sent at once.
+// The buffer of an unread body is moved once, to its full size. If a body declares more than it sends, the buffer never exceeds what may be sent at
+// once.
 func TestRoomOfBodies(t *testing.T) {
 	const frame = 16 << 10
 	for _, c := range []struct {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// rawClient writes frames as a test wants them.
+// rawClient writes any frames.
 type rawClient struct {
 	t *testing.T
 	*http2.Framer
@@ -26,14 +26,14 @@ type rawClient struct {
 	own     *server
 }
 
-// newRawClient is connected to a server of h whose streams are at most so many.
+// newRawClient returns a client connected to a server of h that allows so many streams.
 func newRawClient(t *testing.T, streams int, h http.HandlerFunc, settings ...http2.Setting) *rawClient {
 	t.Helper()
 	nc, accepted := connected(t)
 	return rawClientOn(t, nc, accepted, streams, h, settings...)
 }
 
-// connected returns the ends of a connection: that of the client, and the other.
+// connected returns both ends of a connection.
 func connected(t *testing.T) (nc, accepted net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,7 +74,7 @@ func (c *rawClient) must(err error) {
 	}
 }
 
-// headers is a header block of a request, and of more fields.
+// headers returns the header block of a request, with further fields.
 func (c *rawClient) headers(method, path string, more ...string) []byte {
 	c.block.Reset()
 	for i, f := range append([]string{":method", method, ":scheme", "https", ":authority", "x", ":path", path}, more...) {
@@ -91,7 +91,7 @@ func (c *rawClient) open(id uint32, path string, ends bool) {
 	c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.headers("GET", path), EndStream: ends, EndHeaders: true}))
 }
 
-// until reads until a frame that is wanted, or the end of the connection, for which it returns nil.
+// until reads until a matching frame, or the end of the connection, for which it returns nil.
 func (c *rawClient) until(wanted func(http2.Frame) bool) http2.Frame {
 	for {
 		f, err := c.ReadFrame()
@@ -104,7 +104,7 @@ func (c *rawClient) until(wanted func(http2.Frame) bool) http2.Frame {
 	}
 }
 
-// goneWith reads until the server says why the connection ends.
+// goneWith reads until the server's GOAWAY for an error.
 func (c *rawClient) goneWith(want http2.ErrCode) {
 	c.t.Helper()
 	f, _ := c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameGoAway }).(*http2.GoAwayFrame)
@@ -122,8 +122,7 @@ func (c *rawClient) resetWith(id uint32, want http2.ErrCode) {
 	}
 }
 
-// A stream sends no more than its window and that of the connection let it, whatever happens to them, and no frame is larger than
-// the client allows.
+// A stream never sends more than its window and the connection's allow, however these change, and no frame exceeds the client's maximum.
 func TestWindows(t *testing.T) {
 	const size = 300 << 10
 	c := newRawClient(t, 10, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, size)) },
@@ -168,7 +167,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// When a setting takes the window away, a stream waits until more than that was given again (RFC 9113, 6.9.2).
+// When a setting makes a window negative, the stream waits until updates have made it positive (RFC 9113, 6.9.2).
 func TestNegativeWindow(t *testing.T) {
 	c := newRawClient(t, 10, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 200)) }, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 100})
 	data := func() int {
@@ -179,7 +178,7 @@ func TestNegativeWindow(t *testing.T) {
 	if n := data(); n != 100 {
 		t.Fatalf("%d bytes", n)
 	}
-	c.must(c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 40})) // it is -60 now
+	c.must(c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 40})) // the window is -60 now
 	c.must(c.WriteWindowUpdate(1, 60))
 	c.must(c.WriteWindowUpdate(1, 7))
 	if n := data(); n != 7 {
@@ -187,11 +186,11 @@ func TestNegativeWindow(t *testing.T) {
 	}
 }
 
-// Whatever a handler waits for ends when its stream is reset, beside one that is stuck in writing to a client that does not read.
+// A reset ends every wait of a handler, while another handler is stuck in a write to a client that does not read.
 func TestResetsOfWhoWaits(t *testing.T) {
 	ended := make(chan string, 8)
 	began := make(chan string, 8)
-	client, accepted := net.Pipe() // which keeps nothing: who writes waits for who reads
+	client, accepted := net.Pipe() // without a buffer: each write waits for a read
 	c := rawClientOn(t, client, accepted, 10, func(w http.ResponseWriter, r *http.Request) {
 		began <- r.URL.Path
 		defer func() { ended <- r.URL.Path }()
@@ -210,11 +209,11 @@ func TestResetsOfWhoWaits(t *testing.T) {
 	}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: mostWindow})
 	c.must(c.WriteWindowUpdate(0, 1<<30))
 	c.must(c.WritePing(false, [8]byte{}))
-	c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FramePing }) // nothing else is being written
+	c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FramePing }) // no other write is in progress
 	c.open(1, "/writes", true)
 	<-began
 	own := c.connection()
-	for stuck := false; !stuck; runtime.Gosched() { // 1 has taken of the window what it is writing
+	for stuck := false; !stuck; runtime.Gosched() { // stream 1 has used the window for its write
 		own.mu.Lock()
 		stuck = own.window < 1<<30+initialWindow
 		own.mu.Unlock()
@@ -236,7 +235,7 @@ func TestResetsOfWhoWaits(t *testing.T) {
 	}
 }
 
-// A handler that is stuck in writing to a client that does not read ends soon after its stream, whoever has ended that.
+// A handler stuck in a write to a client that does not read ends soon after its stream, whichever side has ended that.
 func TestEndsOfWhoIsStuck(t *testing.T) {
 	for name, end := range map[string]func(*rawClient, http.ResponseWriter){
 		"by its client": func(c *rawClient, _ http.ResponseWriter) { c.must(c.WriteRSTStream(1, http2.ErrCodeCancel)) },
@@ -249,7 +248,7 @@ func TestEndsOfWhoIsStuck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			began, ended := make(chan http.ResponseWriter), make(chan struct{})
-			client, accepted := net.Pipe() // which keeps nothing
+			client, accepted := net.Pipe() // without a buffer
 			c := rawClientOn(t, client, accepted, 10, func(w http.ResponseWriter, _ *http.Request) {
 				defer close(ended)
 				began <- w
@@ -261,14 +260,14 @@ func TestEndsOfWhoIsStuck(t *testing.T) {
 			}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: mostWindow})
 			c.must(c.WriteWindowUpdate(0, 1<<30))
 			c.must(c.WritePing(false, [8]byte{}))
-			c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FramePing }) // nothing else is being written
+			c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FramePing }) // no other write is in progress
 			own := c.connection()
 			own.mu.Lock()
 			own.srv.writeMost = 10 * time.Millisecond
 			own.mu.Unlock()
 			c.open(1, "/", true)
 			w := <-began
-			for stuck := false; !stuck; runtime.Gosched() { // it has taken of the window what it is writing
+			for stuck := false; !stuck; runtime.Gosched() { // the handler has used the window for its write
 				own.mu.Lock()
 				stuck = own.window < 1<<30+initialWindow
 				own.mu.Unlock()
@@ -283,7 +282,7 @@ func TestEndsOfWhoIsStuck(t *testing.T) {
 	}
 }
 
-// What a client sends before it hears that its stream was reset is no fault (RFC 9113, 5.1).
+// Frames that a client sends before it knows of the reset of its stream are no error (RFC 9113, 5.1).
 func TestLateFrames(t *testing.T) {
 	c := newRawClient(t, 10, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.headers("POST", "/"), EndHeaders: true}))
@@ -300,7 +299,7 @@ func TestLateFrames(t *testing.T) {
 	}
 }
 
-// More streams than are allowed are refused, which says that they were not looked at (RFC 9113, 8.7).
+// Streams in excess of the maximum are refused, which says that they were not processed (RFC 9113, 8.7).
 func TestTooManyStreams(t *testing.T) {
 	free := make(chan struct{})
 	c := newRawClient(t, 2, func(http.ResponseWriter, *http.Request) { <-free })
@@ -311,8 +310,7 @@ func TestTooManyStreams(t *testing.T) {
 	close(free)
 }
 
-// A connection without requests ends, and one that is shut down when its answers are sent: what is asked for later is not
-// looked at (RFC 9113, 6.8).
+// A connection without requests ends, and one that is shut down ends after its responses: later requests are not processed (RFC 9113, 6.8).
 func TestGoingAway(t *testing.T) {
 	free := make(chan struct{})
 	var seen sync.Map
@@ -343,7 +341,7 @@ func TestGoingAway(t *testing.T) {
 	}
 }
 
-// A connection that has had no request for a while ends.
+// A connection without requests ends after IdleTimeout.
 func TestIdleTimeout(t *testing.T) {
 	for _, asks := range []bool{false, true} {
 		t.Run(fmt.Sprint(asks), func(t *testing.T) {

@@ -13,8 +13,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Whatever a client sends, the connection ends when the client closes it, no handler is left behind, and frames that the server
-// sends are ones.
+// Whatever a client sends, the connection ends when the client closes it, no handler remains, and the server's frames are valid.
 func FuzzFrames(f *testing.F) {
 	request := func(method string, more ...string) []byte {
 		var b bytes.Buffer

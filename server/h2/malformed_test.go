@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// A client that resets what it asks for has no more handlers than others, and is sent away (CVE-2023-44487).
+// A client that resets its requests gets no more handlers than others, and is disconnected (CVE-2023-44487).
 func TestRapidResets(t *testing.T) {
 	var running, most atomic.Int64
 	free := make(chan struct{})
@@ -41,7 +41,7 @@ func TestRapidResets(t *testing.T) {
 	}
 }
 
-// Frames that cost something and get nowhere end the connection at some point (RFC 9113, 10.5), and so do requests without end.
+// Frames without progress end the connection eventually (RFC 9113, 10.5), and so do endless requests.
 func TestFloods(t *testing.T) {
 	fields := func(c *rawClient) []byte { return c.headers("GET", "/", "x", strings.Repeat("y", 1000)) }
 	for name, row := range map[string]struct {
@@ -91,7 +91,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// What is wrong with a request or a frame ends the stream or the connection (RFC 9113, 5.1, 6, 8.1.1).
+// An error in a request or a frame ends the stream or the connection (RFC 9113, 5.1, 6, 8.1.1).
 func TestMalformed(t *testing.T) {
 	post := func(c *rawClient, id uint32, more ...string) {
 		c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.headers("POST", "/", more...), EndHeaders: true}))
@@ -142,7 +142,7 @@ func TestMalformed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newRawClient(t, 10, func(_ http.ResponseWriter, r *http.Request) {
-				if strings.HasPrefix(name, "data beyond") { // it is read by nobody
+				if strings.HasPrefix(name, "data beyond") { // the handler does not read it
 					<-r.Context().Done()
 				}
 				_, _ = io.Copy(io.Discard, r.Body)
@@ -158,7 +158,7 @@ func TestMalformed(t *testing.T) {
 			if f == nil || f.ErrCode != row.want {
 				t.Errorf("%v, want a reset with %s", f, row.want)
 			}
-			c.must(c.WritePing(false, [8]byte{1})) // the connection goes on
+			c.must(c.WritePing(false, [8]byte{1})) // the connection still works
 			if c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FramePing }) == nil {
 				t.Error("the connection ended")
 			}
@@ -166,7 +166,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// A header that is too large is answered; it is not given to the handler.
+// A header that is too large gets a response without reaching the handler.
 func TestLargeHeader(t *testing.T) {
 	c := newRawClient(t, 10, func(http.ResponseWriter, *http.Request) { t.Error("was answered") })
 	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// noted is the end of a connection that keeps what is written to it, by each call.
+// noted is the end of a connection that records each write to it.
 type noted struct {
 	net.Conn
 	mu     sync.Mutex
@@ -27,7 +27,8 @@ func (n *noted) Write(p []byte) (int, error) {
 	return n.Conn.Write(p)
 }
 
-// An answer to a client that is still sending leaves before the reset of its stream: curl drops an answer that it reads together with that.
+// The response to a client that is still sending leaves before the reset of its stream: curl drops a response that it reads together with the
+// reset.
 func TestAnswerLeavesBeforeReset(t *testing.T) {
 	client, accepted := connected(t)
 	server := &noted{Conn: accepted}
@@ -53,7 +54,7 @@ func TestAnswerLeavesBeforeReset(t *testing.T) {
 	}
 }
 
-// closing is the end of a connection that tells when it is closed.
+// closing is the end of a connection that signals when it is closed.
 type closing struct {
 	net.Conn
 	once   sync.Once
@@ -65,16 +66,16 @@ func (c *closing) Close() error {
 	return c.Conn.Close()
 }
 
-// refusedUnread is a client that is still sending on stream 1 and does not read its answer, which is being written. It may take so long over it.
+// refusedUnread returns a client that is still sending on stream 1 and does not read the response, which is being written. most limits that write.
 func refusedUnread(t *testing.T, most time.Duration) (c *rawClient, server *closing, st *stream) {
 	t.Helper()
-	client, accepted := net.Pipe() // which keeps nothing: who writes waits for who reads
+	client, accepted := net.Pipe() // without a buffer: each write waits for a read
 	server = &closing{Conn: accepted, closed: make(chan struct{})}
 	c = rawClientOn(t, client, server, 10, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) })
 	c.heard()
 	own := c.connection()
 	own.mu.Lock()
-	for own.writing { // what was heard
+	for own.writing { // the response to the PING
 		own.mu.Unlock()
 		runtime.Gosched()
 		own.mu.Lock()
@@ -97,7 +98,8 @@ func refusedUnread(t *testing.T, most time.Duration) (c *rawClient, server *clos
 	}
 }
 
-// A client that is still sending and reads no answer loses its connection: its handlers would be stuck for as long as it likes.
+// A client that is still sending and does not read the response loses its connection: otherwise its handlers would be stuck for as long as it
+// likes.
 func TestRefusedUnreadIsCut(t *testing.T) {
 	_, server, _ := refusedUnread(t, 10*time.Millisecond)
 	select {
@@ -107,7 +109,7 @@ func TestRefusedUnreadIsCut(t *testing.T) {
 	}
 }
 
-// A stream whose client has ended it while its answer was being written is not ended again, and not reset.
+// A stream that its client has ended while the response was being written is neither ended again nor reset.
 func TestEndedWhileRefused(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -137,7 +139,7 @@ func TestEndedWhileRefused(t *testing.T) {
 				for _, over := state(); !over; _, over = state() {
 					runtime.Gosched()
 				}
-				_ = client.WritePing(false, [8]byte{1}) // reading ends with it, or with the connection
+				_ = client.WritePing(false, [8]byte{1}) // reading ends after it, or with the connection
 			}()
 			if f := client.until(func(f http2.Frame) bool {
 				return f.Header().Type == http2.FrameRSTStream || f.Header().Type == http2.FramePing

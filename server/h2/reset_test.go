@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// connection is the only one of the server.
+// connection returns the only connection of the server.
 func (c *rawClient) connection() (own *conn) {
 	c.own.mu.Lock()
 	defer c.own.mu.Unlock()
@@ -23,7 +23,7 @@ func (c *rawClient) connection() (own *conn) {
 	return own
 }
 
-// heard waits until the server has read all that was sent.
+// heard waits until the server has read everything that was sent.
 func (c *rawClient) heard() {
 	c.t.Helper()
 	c.must(c.WritePing(false, [8]byte{9}))
@@ -36,8 +36,8 @@ func (c *rawClient) heard() {
 	}
 }
 
-// A handler never takes a part of a body for the whole of it, even if all of it had come before its stream was reset or its
-// connection ended. One that has read all of it learns that this was all.
+// A handler never takes a part of a body for the whole, even if everything had arrived before the stream was reset or the connection ended. A
+// handler that has read everything gets io.EOF.
 func TestBodyOfWhatIsOver(t *testing.T) {
 	for name, end := range map[string]func(c *rawClient){
 		"reset": func(c *rawClient) {
@@ -87,7 +87,7 @@ func TestBodyOfWhatIsOver(t *testing.T) {
 	}
 }
 
-// A stream that was reset is none of those for whose sake the reading goroutine rests, even while its handler runs.
+// A reset stream does not let the reading goroutine rest, even while its handler runs.
 func TestResetOfBulk(t *testing.T) {
 	wrote, free := make(chan struct{}), make(chan struct{})
 	c := newRawClient(t, 10, func(w http.ResponseWriter, _ *http.Request) {
@@ -115,7 +115,7 @@ func TestResetOfBulk(t *testing.T) {
 	}
 }
 
-// Padding takes of the windows, and gives back: nobody reads it.
+// Padding uses the windows and is credited back, because nothing reads it.
 func TestPaddingAlone(t *testing.T) {
 	got := make(chan string, 1)
 	c := newRawClient(t, 10, func(_ http.ResponseWriter, r *http.Request) {
@@ -136,10 +136,10 @@ func TestPaddingAlone(t *testing.T) {
 	}
 }
 
-// Nothing of a stream follows its reset, not even what ends an answer whose last data were being written.
+// No frame of a stream follows its reset, not even the end of a response whose last data were being written.
 func TestNoTrailersAfterReset(t *testing.T) {
 	reset, began := make(chan struct{}), make(chan struct{})
-	client, accepted := net.Pipe() // which keeps nothing: who writes waits for who reads
+	client, accepted := net.Pipe() // without a buffer: each write waits for a read
 	c := rawClientOn(t, client, accepted, 10, func(w http.ResponseWriter, r *http.Request) {
 		context.AfterFunc(r.Context(), func() { close(reset) })
 		close(began)
@@ -152,7 +152,7 @@ func TestNoTrailersAfterReset(t *testing.T) {
 	c.open(1, "/", true)
 	<-began
 	own := c.connection()
-	for stuck := false; !stuck; runtime.Gosched() { // 1 has taken of the window what it is writing
+	for stuck := false; !stuck; runtime.Gosched() { // stream 1 has used the window for its write
 		own.mu.Lock()
 		stuck = own.window < 1<<30+initialWindow
 		own.mu.Unlock()
@@ -172,7 +172,7 @@ func TestNoTrailersAfterReset(t *testing.T) {
 	}
 }
 
-// A connection that begins while the server ends is told so, after the settings, which come first.
+// A connection that begins during a shutdown gets a GOAWAY, after the SETTINGS, which come first.
 func TestBeginsWhileServerEnds(t *testing.T) {
 	client, accepted := net.Pipe()
 	own := newServer(&http.Server{})
@@ -199,7 +199,7 @@ func TestBeginsWhileServerEnds(t *testing.T) {
 	own.ended()
 }
 
-// A connection keeps nothing of the header of a request that is over.
+// A connection retains nothing of the header of a finished request.
 func TestForgetsHeaders(t *testing.T) {
 	var r headerReader
 	r.init(1 << 20)
@@ -224,7 +224,7 @@ func TestForgetsHeaders(t *testing.T) {
 	}
 }
 
-// A client that asks to hear that its bodies are wanted, and does not read that, is sent away at some point.
+// A client that causes 100 (Continue) responses without reading them is disconnected eventually.
 func TestContinueUnread(t *testing.T) {
 	client, accepted := net.Pipe()
 	c := rawClientOn(t, client, accepted, 10, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
@@ -250,8 +250,8 @@ func TestContinueUnread(t *testing.T) {
 	t.Errorf("%d bytes wait for the client", len(own.out))
 }
 
-// While much is being sent the reading goroutine may rest: not where a client that gives little would be kept waiting, and not
-// for the sake of what it gives on the connection.
+// While large responses are being sent the reading goroutine may rest, but not if a client that grants small windows would have to wait, and not
+// merely for credits of the connection.
 func TestRestsWhereNobodyWaits(t *testing.T) {
 	for _, row := range []struct {
 		stream, conn, initial int64

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// testSequel sends what it is given, and ends when that is empty.
+// testSequel sends the strings it is given, and ends at an empty one.
 type testSequel struct {
 	*Continued
-	send   chan string // has room
+	send   chan string // buffered
 	waited chan struct{}
 	ended  chan any
 	broken bool // End panics
@@ -54,7 +54,7 @@ func (s *testSequel) say(text string) {
 	s.Wake()
 }
 
-// sequels answers requests in steps. Each is in made when its handler is about to return.
+// sequels answers requests in steps. It sends each to made when the handler is about to return.
 func sequels(t *testing.T, stall time.Duration) (h http.HandlerFunc, made chan *testSequel) {
 	made = make(chan *testSequel, 10)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -92,7 +92,7 @@ func (c *rawClient) data(id uint32, want string) {
 	}
 }
 
-// resting waits until nobody does anything for a connection but read.
+// resting waits until the only activity of a connection is reading.
 func (c *rawClient) resting() {
 	c.t.Helper()
 	own := c.connection()
@@ -111,8 +111,8 @@ func (c *rawClient) resting() {
 	}
 }
 
-// An answer goes on when its handler has returned, whoever wakes it and whenever, and takes no goroutine meanwhile. It ends by itself, with
-// its stream and with its connection, each time once.
+// A response outlives its handler, whenever and by whatever it is woken, and uses no goroutine meanwhile. It ends by itself, with its stream or
+// with its connection, exactly once.
 func TestSequel(t *testing.T) {
 	h, made := sequels(t, time.Minute)
 	c := newRawClient(t, 10, h)
@@ -120,7 +120,7 @@ func TestSequel(t *testing.T) {
 	for id := uint32(1); id <= 7; id += 2 {
 		c.open(id, "/", true)
 		all = append(all, <-made)
-		all[len(all)-1].say("first") // the handler may not have returned
+		all[len(all)-1].say("first") // the handler may still be running
 		c.data(id, "first")
 	}
 	c.resting()
@@ -132,7 +132,7 @@ func TestSequel(t *testing.T) {
 		all[0].send <- "x"
 	}
 	all[0].WakeIn(time.Millisecond)
-	all[1].WakeIn(time.Hour) // with the other
+	all[1].WakeIn(time.Hour) // together with the other one
 	all[1].send <- "y"
 	c.data(1, "xxx")
 	all[0].say("")
@@ -147,14 +147,14 @@ func TestSequel(t *testing.T) {
 	<-all[3].ended
 	c.own.ended()
 	for _, s := range all {
-		s.Wake() // nothing comes of it
+		s.Wake() // has no effect
 		if len(s.ended) > 0 {
 			t.Error("an answer has ended twice")
 		}
 	}
 }
 
-// A panic, of a step, of a handler that was about to return or at the end, ends its stream and no other.
+// A panic of a step, of a handler that was about to return, or of End, ends its stream and no other.
 func TestSequelPanics(t *testing.T) {
 	h, made := sequels(t, time.Minute)
 	c := newRawClient(t, 10, h)
@@ -192,7 +192,7 @@ func TestSequelPanics(t *testing.T) {
 	}
 }
 
-// One whose client gives it no window, or that takes its time, holds up no other. It goes on in order when it can.
+// A response without a window, or with a step that takes long, delays no other. It continues in order when it can.
 func TestSequelsDoNotWaitForEachOther(t *testing.T) {
 	h, made := sequels(t, time.Minute)
 	c := newRawClient(t, 10, h, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 10})
@@ -214,7 +214,7 @@ func TestSequelsDoNotWaitForEachOther(t *testing.T) {
 	c.resting()
 }
 
-// asideSequel takes its time, and says so.
+// asideSequel has steps that take long, and calls Aside.
 type asideSequel struct {
 	testSequel
 	aside, free chan struct{}
@@ -251,7 +251,7 @@ func TestSequelAside(t *testing.T) {
 	c.data(1, "")
 }
 
-// unread is an answer that goes on, of a client that has a large window and reads nothing.
+// unread is a continued response to a client that has a large window and reads nothing.
 func unread(t *testing.T) *testSequel {
 	t.Helper()
 	h, made := sequels(t, 100*time.Millisecond)
@@ -261,7 +261,7 @@ func unread(t *testing.T) *testSequel {
 	return <-made
 }
 
-// A client that reads nothing loses its connection, and every answer ends.
+// A client that reads nothing loses its connection, and every response ends.
 func TestSequelOfClientThatReadsNothing(t *testing.T) {
 	s := unread(t)
 	for range 10 {
@@ -275,7 +275,7 @@ func TestSequelOfClientThatReadsNothing(t *testing.T) {
 	}
 }
 
-// So does one that is sent little at a time, as the events of most watches are.
+// The same holds if the client is sent little at a time, as with the events of most watches.
 func TestSequelOfClientThatReadsNothingOfLittle(t *testing.T) {
 	s := unread(t)
 	s.waited = make(chan struct{}, 1<<20)
@@ -292,7 +292,7 @@ func TestSequelOfClientThatReadsNothingOfLittle(t *testing.T) {
 	}
 }
 
-// A shutdown waits for an answer that goes on, and ends the connection with it.
+// A shutdown waits for a continued response, and ends the connection with it.
 func TestSequelAtShutdown(t *testing.T) {
 	h, made := sequels(t, time.Minute)
 	s := ownServer(t, h)

@@ -26,7 +26,7 @@ import (
 
 const testStreams = 250
 
-// plainServer serves h by golang.org/x/net/http2, ownServer by this package, over TLS.
+// plainServer serves h with golang.org/x/net/http2, ownServer with this package, over TLS.
 func plainServer(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
@@ -58,13 +58,13 @@ func ownServer(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// ended waits until every goroutine of the server has ended: those of connections, of handlers, and those that wait for more.
+// ended waits until all goroutines of the server have ended: those of connections, handlers and idle workers.
 func (s *server) ended() {
 	s.serving.Wait()
 	s.work.all.Wait()
 }
 
-// clients are the two implementations of clients that Go programs have.
+// clients are the two HTTP/2 clients for Go.
 func clients(t *testing.T) map[string]*http.Client {
 	insecure := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}} // not what is tested
 	std := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: insecure.Clone(), DisableCompression: true}
@@ -74,7 +74,7 @@ func clients(t *testing.T) map[string]*http.Client {
 	return map[string]*http.Client{"net/http": {Transport: std}, "x/net": {Transport: x}}
 }
 
-// play is what the handler of the comparison does with a request.
+// play is the handler of the comparison.
 func play(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Seen", fmt.Sprint(r.Method, " ", r.URL, " ", r.RequestURI, " ", r.Proto, " ", r.ContentLength, " ", r.TransferEncoding, " ", r.TLS != nil,
@@ -139,7 +139,7 @@ func play(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// What a client sees does not depend on which server answers.
+// Clients cannot tell which server responds.
 func TestAgreesWithPlainServer(t *testing.T) {
 	upload := func(n int) func() io.Reader {
 		return func() io.Reader { return io.LimitReader(rand.NewChaCha8([32]byte{1}), int64(n)) }
@@ -193,7 +193,7 @@ func TestAgreesWithPlainServer(t *testing.T) {
 	}
 }
 
-// answer is all that a client sees of an answer.
+// answer is everything that a client sees of a response.
 func answer(c *http.Client, r *http.Request) string {
 	var informed []string
 	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
@@ -212,13 +212,13 @@ func answer(c *http.Client, r *http.Request) string {
 	if d := response.Header.Get("Date"); d != "" {
 		response.Header.Set("Date", "some")
 	}
-	if response.StatusCode == 400 || response.StatusCode == 431 { // in other words
+	if response.StatusCode == 400 || response.StatusCode == 431 { // their text differs
 		return fmt.Sprint(response.StatusCode)
 	}
 	return fmt.Sprint(informed, response.Proto, response.StatusCode, response.ContentLength, response.Header, len(body), hex.EncodeToString(sum[:]), err != nil, response.Trailer)
 }
 
-// Many clients do everything at once; what they get is right, and nothing is left behind.
+// Many clients do everything at once; they get correct responses, and nothing is left behind.
 func TestEverythingAtOnce(t *testing.T) {
 	s := ownServer(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -252,7 +252,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// one is one request of the many.
+// one sends one of the many requests.
 func one(t *testing.T, c *http.Client, url string, random *rand.Rand) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -267,7 +267,7 @@ func one(t *testing.T, c *http.Client, url string, random *rand.Rand) {
 	case 3, 4:
 		path, body = "/echo", io.LimitReader(rand.NewChaCha8([32]byte{1}), int64(size))
 	case 5:
-		time.AfterFunc(time.Duration(random.IntN(3000))*time.Microsecond, cancel) // at some moment of it: whichever it is must do no harm
+		time.AfterFunc(time.Duration(random.IntN(3000))*time.Microsecond, cancel) // at any moment, without harm
 	}
 	r, err := http.NewRequestWithContext(ctx, map[bool]string{true: "POST", false: "GET"}[body != nil], url+path, body)
 	if err != nil {
@@ -283,7 +283,7 @@ func one(t *testing.T, c *http.Client, url string, random *rand.Rand) {
 	}
 	defer response.Body.Close()
 	switch kind {
-	case 1, 2: // a part of it, and then a reset
+	case 1, 2: // read a part, and then reset
 		if _, err := io.ReadFull(response.Body, make([]byte, random.IntN(5000))); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -10,7 +10,7 @@ type taskFunc func()
 
 func (f taskFunc) run() { f() }
 
-// Those who have worked wait for more, as many as there were at once; few do when nothing comes, and none without connections.
+// Workers become idle after their tasks, as many as ran at once; after a while only a few remain, and none without connections.
 func TestWorkersWait(t *testing.T) {
 	before := idleTime
 	t.Cleanup(func() { idleTime = before })
@@ -52,7 +52,7 @@ func TestWorkersWait(t *testing.T) {
 		t.Error("nobody looks for those who are not needed")
 	}
 	ws.mu.Unlock()
-	ws.trim() // all were needed
+	ws.trim() // all of them were used
 	if n := idle(); n != mostIdle {
 		t.Errorf("%d wait, and %d were needed", n, mostIdle)
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What streams gather stays as it is while its buffer becomes larger, and the buffers are those of the pools, whatever is gathered: what append makes
-// would be garbage of several times what is sent. They are no larger than what is gathered needs, since a client that reads nothing has one kept.
+// The frames of streams stay intact while conn.out grows, and its buffers are those of the pools, whatever is appended: buffers from append would
+// leave several times the sent bytes as garbage. They are no larger than necessary, because a client that reads nothing retains one.
 func TestGatheringMakesNoGarbage(t *testing.T) {
 	for _, piece := range []int{1, 17, 1400, smallRoom, copyMost} {
 		c, want := &conn{}, []byte(nil)

@@ -11,10 +11,10 @@ func NewAt(registry *resources.Registry, now func() time.Time) *Handler {
 	return &Handler{registry: registry, now: now, definitions: embedded}
 }
 
-// Summed counts the documents whose ETags were found out for an index.
+// Summed counts the documents whose ETag was computed for an index.
 func (h *Handler) Summed() int64 { return h.summed.Load() }
 
-// Plain is the size of all documents that are kept as they were made, in bytes.
+// Plain is the size in bytes of all uncompressed documents.
 func (h *Handler) Plain() int {
 	h.building.Lock()
 	defer h.building.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// FuzzPrepared: whatever versions are served, a document that was prepared is the one that would be built.
+// FuzzPrepared checks that a prepared document equals the one that would be built, whatever versions are served.
 func FuzzPrepared(f *testing.F) {
 	versions := []string{"apps/v1", "batch/v1", "policy/v1", "scheduling.k8s.io/v1", "storage.k8s.io/v1", "resource.k8s.io/v1beta1", "coordination.k8s.io/v1",
 		"autoscaling/v1", "apps/v1/deployments", "batch/v1/cronjobs"}

@@ -32,7 +32,7 @@ var coreScheme = func() *runtime.Scheme {
 	return s
 }()
 
-// smallRegistry holds one resource of the core group.
+// smallRegistry has one resource, of the core group.
 func smallRegistry() *resources.Registry {
 	reg := resources.NewRegistry()
 	reg.SetGroup(resources.GroupSpec{Versions: []resources.VersionSpec{{Version: "v1", Types: []*resources.Type{{
@@ -103,7 +103,7 @@ func TestCompression(t *testing.T) {
 			t.Errorf("%q: another document", accept)
 		}
 	}
-	// kube-apiserver compresses version 2 alone.
+	// As in kube-apiserver, only version 2 is compressed.
 	if w := get(t, h, "/openapi/v3/api/v1", "Accept-Encoding", "gzip"); w.Header().Get("Content-Encoding") != "" {
 		t.Error("version 3 is compressed")
 	}
@@ -153,7 +153,7 @@ func TestHashedURLs(t *testing.T) {
 	}
 }
 
-// Who has the index of this very second does not take it for that of a group that was added in it.
+// A client whose index is from the same second still gets the one with a group added in that second.
 func TestIndexOfTheSameSecond(t *testing.T) {
 	reg := smallRegistry()
 	h := openapi.NewAt(reg, func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) })
@@ -190,7 +190,7 @@ func TestNewGroupLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-// Everybody who asks at once gets the same document.
+// All concurrent first requests get the same document.
 func TestConcurrentFirstRequests(t *testing.T) {
 	h := openapi.New(smallRegistry(), false)
 	paths := []string{"/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1", "/openapi/v3/version"}

@@ -8,7 +8,7 @@ import (
 	"github.com/rowlock/rowlock/resources/builtin"
 )
 
-// What kinds there are is found out once for catalogs of the same Go types, anew for others, and not kept at rest.
+// The kinds are computed once for catalogs with the same Go types, again for others, and dropped when the server is idle.
 func TestKindsAreKept(t *testing.T) {
 	registry := resources.NewRegistry()
 	toy := namedType(t, "example.org", "v1", "Toy", "toys", 0)

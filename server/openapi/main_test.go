@@ -7,7 +7,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// The tests of this package compare what was prepared with what is built, whether the fast path is on for others or not.
+// The tests of this package compare prepared documents with built ones, so the fast path must be on.
 func TestMain(m *testing.M) {
 	fastpath.OpenAPI.Turn(true)
 	os.Exit(m.Run())

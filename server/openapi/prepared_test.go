@@ -32,7 +32,7 @@ func registryOf(t *testing.T, config map[string]string) *resources.Registry {
 
 var everything = map[string]string{"api/all": "true"}
 
-// TestPreparedFilesAreFresh makes the files again, of upstream's definitions. What was packed is compared, not how.
+// TestPreparedFilesAreFresh makes the files again from upstream's definitions, and compares their uncompressed contents.
 func TestPreparedFilesAreFresh(t *testing.T) {
 	byDefault, added := registryOf(t, nil), registryOf(t, everything)
 	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{"AllAlpha": true, "AllBeta": true})
@@ -63,7 +63,7 @@ func TestPreparedFilesAreFresh(t *testing.T) {
 	}
 }
 
-// TestEmbeddedDefinitionsAreUpstreams compares what is built with where nothing is prepared.
+// TestEmbeddedDefinitionsAreUpstreams compares the embedded definitions, from which other documents are built, with upstream's.
 func TestEmbeddedDefinitionsAreUpstreams(t *testing.T) {
 	for _, prefix := range []string{definitionsV2, definitionsV3} {
 		want, err := Upstreams(openapi.GetOpenAPIDefinitions)(prefix, nil)
@@ -92,15 +92,15 @@ func TestEmbeddedDefinitionsAreUpstreams(t *testing.T) {
 
 func definitionJSON(t *testing.T, d common.OpenAPIDefinition) []string {
 	t.Helper()
-	data, err := d.Schema.MarshalJSON() // the schema of version 2 is among the extensions
+	data, err := d.Schema.MarshalJSON() // its extensions include the schema of version 2
 	if err != nil {
 		t.Fatal(err)
 	}
 	return append([]string{string(data)}, d.Dependencies...)
 }
 
-// TestWhatIsServedIsWhatIsBuilt compares every document with one that is built of upstream's definitions, whether it is
-// prepared or not, and counts those that are not.
+// TestWhatIsServedIsWhatIsBuilt compares every document, prepared or not, with one built from upstream's definitions, and counts those that are not
+// prepared.
 func TestWhatIsServedIsWhatIsBuilt(t *testing.T) {
 	for name, c := range map[string]struct {
 		config map[string]string
@@ -148,7 +148,7 @@ func TestWhatIsServedIsWhatIsBuilt(t *testing.T) {
 	}
 }
 
-// TestPreparedProtobuf asks for the other encoding.
+// TestPreparedProtobuf compares the protobuf encoding.
 func TestPreparedProtobuf(t *testing.T) {
 	h := New(registryOf(t, nil), false)
 	json, err := h.stateOf(h.registry.Catalog()).v2().get(newSource(h, h.registry.Catalog()), asJSON)
@@ -171,7 +171,7 @@ func TestPreparedProtobuf(t *testing.T) {
 	}
 }
 
-// TestFingerprintTellsApart changes each thing that a document is made of.
+// TestFingerprintTellsApart changes each input of a document.
 func TestFingerprintTellsApart(t *testing.T) {
 	h := New(registryOf(t, nil), false)
 	seen := map[string]string{}
@@ -226,7 +226,7 @@ func TestFingerprintTellsApart(t *testing.T) {
 	}
 }
 
-// TestExpand is of what no file of this build has.
+// TestExpand covers cases that do not occur in the files of this build.
 func TestExpand(t *testing.T) {
 	definitions := map[string]definitionText{"a": {v3: `{"x":1}`}, "b": {v3: `{}`}}
 	got, err := expand("<\x01a\x02}\x01b\x02}>", definitions)

@@ -11,8 +11,8 @@ import (
 	"github.com/rowlock/rowlock/resources/untyped/untypedtest"
 )
 
-// A document is made once and is the same whenever it is asked for, however it is kept: plain while it is one of the last, compressed after
-// others, or when the server has come to rest, and under a later catalog.
+// A document is made once, and is the same however it is kept: uncompressed while it is recent, compressed after others or when the server is idle,
+// and under a later catalog.
 func TestRecentDocuments(t *testing.T) {
 	const size, most = 300 << 10, 4 << 20
 	registry, h := toyHandler(t)
@@ -34,7 +34,7 @@ func TestRecentDocuments(t *testing.T) {
 	const n = most/size + 5
 	var first [n]string
 	for i := range n {
-		serve(group(i)) // a catalog each
+		serve(group(i)) // each has its own catalog
 		first[i] = get(t, h, path(i)).Body.String()
 		if !strings.Contains(first[i], group(i)+strings.Repeat("x", size)) {
 			t.Fatalf("%s: %.200s", path(i), first[i])

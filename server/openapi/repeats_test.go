@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzRepeats: what is packed comes back, and what was not packed is an error or some text, never more.
+// FuzzRepeats checks that unpacking inverts packing, and that other input causes an error or yields some text, without a panic.
 func FuzzRepeats(f *testing.F) {
 	long := strings.Repeat("a group has the operations of another group, with the names of its own; ", 3)
 	for _, text := range []string{"", "a", long, long + "x" + long, "y" + long[5:] + long, strings.Repeat("z", 1000), strings.Repeat(long, 20)} {
@@ -19,7 +19,7 @@ func FuzzRepeats(f *testing.F) {
 				t.Fatalf("%q: %q, %v", text, got, err)
 			}
 		}
-		if len(data) > 0 && data[0] < 0x80 { // no more than so many bytes are asked for
+		if len(data) > 0 && data[0] < 0x80 { // the claimed length is bounded
 			if got, err := unpackRepeats(data); err == nil && len(got) != int(data[0]) {
 				t.Fatalf("%d bytes, want %d", len(got), data[0])
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/resources/untyped/untypedtest"
 )
 
-// storedForm is how a schema is stored that a client sends; false where validation would not have let it pass.
+// storedForm is the stored form of a client's schema; false if validation would reject it.
 func storedForm(sent string) (text []byte, structural func() *structuralschema.Structural, ok bool) {
 	var written apiextensionsv1.JSONSchemaProps
 	internal := &apiextensions.JSONSchemaProps{}
@@ -47,7 +47,7 @@ func storedForm(sent string) (text []byte, structural func() *structuralschema.S
 	return text, read, read() != nil
 }
 
-// documentsOfSchema are the documents of a type with a schema, of version 3 and of version 2, made from its text or by upstream's packages.
+// documentsOfSchema returns a type's documents of version 3 and of version 2, made from the text of its schema or by upstream's packages.
 func documentsOfSchema(t *testing.T, text []byte, structural func() *structuralschema.Structural, fast bool) (documents [2]string, fallbacks [2]int64) {
 	t.Helper()
 	defer fastpath.OpenAPI.Turn(fast)()
@@ -78,7 +78,7 @@ func documentsOfSchema(t *testing.T, text []byte, structural func() *structurals
 	return documents, fallbacks
 }
 
-// schemasOfAllKinds say all that schemas may say; the second half of them is left to upstream.
+// schemasOfAllKinds has every member of schemas; the second half is left to upstream.
 var schemasOfAllKinds = []string{
 	`{"type":"object"}`,
 	`{"type":"object","description":"a \"<b>\" & \\ \n é \u2028 😀","title":"t","properties":{"a":{"type":"string","nullable":true,"pattern":"^a+$","format":"date","maxLength":3,"minLength":1},
@@ -100,7 +100,7 @@ var schemasOfAllKinds = []string{
 		"m":{"type":"object","nullable":true,"required":["n"],"properties":{"n":{"type":"string","nullable":true}},"description":"<b> & \u2028"},
 		"n":{"type":"object","required":["x"],"properties":{"x":{"x-kubernetes-int-or-string":true,"nullable":true}},"oneOf":[{"required":["x"]}],"maxProperties":2},
 		"o":{"type":"object","x-kubernetes-embedded-resource":true,"nullable":true,"required":["x\"kind","kind"],"properties":{"spec":{"type":"object"}},"enum":["<"]}}}`,
-	// not written from the text
+	// These are left to upstream.
 	`{"type":"object","properties":{"a":{"x-kubernetes-int-or-string":true,"anyOf":[{"pattern":"a"}]}}}`,
 	`{"type":"object","properties":{"a":{"x-kubernetes-int-or-string":true,"allOf":[{"anyOf":[{"type":"integer"},{"type":"string"}]}]}}}`,
 	`{"type":"object","example":"","default":1e30,"maximum":1e-9}`,
@@ -113,7 +113,7 @@ var schemasOfAllKinds = []string{
 
 const coveredSchemas = 6
 
-// FuzzStoredSchema: a document that is made of the text of a schema is the one that upstream's packages make of it.
+// FuzzStoredSchema checks that a document made from the text of a schema equals that of upstream's packages.
 func FuzzStoredSchema(f *testing.F) {
 	for _, s := range schemasOfAllKinds {
 		f.Add(s)
@@ -138,7 +138,7 @@ func FuzzStoredSchema(f *testing.F) {
 	})
 }
 
-// What definitions usually say is written from the text, and schemas within schemas are not read over and over again.
+// Usual definitions are converted from their text, and nested schemas are not converted over and over again.
 func TestStoredSchemasAreCovered(t *testing.T) {
 	deep := strings.Repeat(`{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"a":`, 80) + `{}` + strings.Repeat(`}}`, 80)
 	for _, sent := range append(schemasOfAllKinds[:coveredSchemas:coveredSchemas], `{"type":"object","properties":{"a":`+deep+`}}`) {
@@ -146,7 +146,7 @@ func TestStoredSchemasAreCovered(t *testing.T) {
 		if !ok {
 			t.Fatal("is no schema: ", sent)
 		}
-		if _, n := documentsOfSchema(t, text, structural, true); n != [2]int64{0, 1} { // of version 2, the document of everything else is not prepared
+		if _, n := documentsOfSchema(t, text, structural, true); n != [2]int64{0, 1} { // version 2: the document of everything else is not prepared
 			t.Errorf("%.200s: left to upstream: %d", text, n)
 		}
 	}

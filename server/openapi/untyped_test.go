@@ -29,8 +29,8 @@ func toyHandler(t *testing.T) (*resources.Registry, *openapi.Handler) {
 	return registry, openapi.New(registry, true)
 }
 
-// A type without a Go type is described as the same custom resource is by upstream, to the letter in version 3; version 2
-// describes it among all others.
+// A type without a Go type has the same document of version 3 as upstream's for the custom resource, byte for byte; in version 2 it is among all
+// others.
 func TestUntypedIsDescribedAsCustomResources(t *testing.T) {
 	_, h := toyHandler(t)
 	crd, err := untypedtest.Definition(untypedtest.Versions()...)
@@ -66,7 +66,7 @@ func TestUntypedIsDescribedAsCustomResources(t *testing.T) {
 	}
 }
 
-// compareParts finds everything of sections of a document in another.
+// compareParts checks that another document contains everything in some sections of a document.
 func compareParts(t *testing.T, part, whole map[string]any, sections ...string) {
 	t.Helper()
 	for _, name := range sections {
@@ -81,7 +81,7 @@ func compareParts(t *testing.T, part, whole map[string]any, sections ...string) 
 	}
 }
 
-// counted serves n types in a group each, and counts how often a schema is asked for.
+// counted serves n types in separate groups, and counts the requests for each schema.
 func counted(t *testing.T, registry *resources.Registry, n int) (asked map[string]int) {
 	t.Helper()
 	asked = map[string]int{}
@@ -109,7 +109,7 @@ func setCounted(t *testing.T, e *resources.Edit, group string, asked map[string]
 	e.SetType(toy.StorageVersion, 1000, 100, toy)
 }
 
-// The index of version 3 builds no document, and what a change costs does not depend on how many types there are.
+// The index of version 3 builds no document, and the cost of a change does not depend on the number of types.
 func TestOneOfManyUntyped(t *testing.T) {
 	registry, h := toyHandler(t)
 	const many = 1000
@@ -133,7 +133,7 @@ func TestOneOfManyUntyped(t *testing.T) {
 			t.Errorf("%s: %v became %v", name, was, after[name])
 		}
 	}
-	// A document is found under the hash of the index.
+	// A document is served at its URL in the index.
 	url := section(getJSON(t, h, "/openapi/v3"), "paths", "apis/g7.example.org/v1")["serverRelativeURL"].(string)
 	if w := get(t, h, url); w.Code != http.StatusOK || w.Header().Get("Cache-Control") != "public, immutable" {
 		t.Errorf("%s: %d %v", url, w.Code, w.Header())
@@ -143,7 +143,7 @@ func TestOneOfManyUntyped(t *testing.T) {
 	}
 }
 
-// A change of what a document says changes its hash, and a change of what it does not say leaves it.
+// A change that affects a document changes its hash, and another change does not.
 func TestHashOfUntyped(t *testing.T) {
 	registry, h := toyHandler(t)
 	hash := func() string { return urlOf(t, h, "apis/toys.example.org/v1") }

@@ -24,8 +24,8 @@ func builtinHandler() *openapi.Handler {
 	return openapi.New(reg, false)
 }
 
-// upstreamSpec reads one of the documents that upstream publishes: those of a server with every group and every feature
-// enabled, but for enums, and without authentication.
+// upstreamSpec reads one of the documents that upstream publishes: those of a server with every group and every feature enabled, except enums, and
+// without authentication.
 func upstreamSpec(t *testing.T, name string) (map[string]any, bool) {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
@@ -71,8 +71,7 @@ func getJSON(t *testing.T, h http.Handler, path string) map[string]any {
 	return parse(t, w.Body.Bytes())
 }
 
-// common takes out of a document what the two sides differ in by feature gates: enums with what descriptions say of
-// them, and CBOR.
+// common removes from a document the differences due to feature gates: enums, with their descriptions, and CBOR.
 func common(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -149,7 +148,7 @@ func keysOf(a, b map[string]any) []string {
 	return keys
 }
 
-// notServed begins the paths of versions that kube-apiserver does not serve unless told to.
+// notServed tells whether a path is of a version that kube-apiserver does not serve by default.
 func notServed(path string) bool {
 	elements := strings.Split(path, "/")
 	return strings.HasPrefix(path, "/logs") || len(elements) > 3 && elements[1] == "apis" &&
@@ -157,8 +156,8 @@ func notServed(path string) bool {
 		strings.HasPrefix(path, "/apis/internal.apiserver.k8s.io/") || strings.HasPrefix(path, "/apis/lifecycle.k8s.io/")
 }
 
-// withoutUnserved takes out of a definition the kinds in groups that kube-apiserver knows to call webhooks and for
-// features that are off: no document of version 2 or 3 refers to them.
+// withoutUnserved removes from a definition the kinds in groups that kube-apiserver registers only to call webhooks and for disabled features: no
+// document of version 2 or 3 refers to them.
 func withoutUnserved(definition any) any {
 	d := definition.(map[string]any)
 	if kinds, ok := d["x-kubernetes-group-version-kind"].([]any); ok {

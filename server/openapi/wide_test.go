@@ -20,8 +20,8 @@ import (
 
 const protobufV2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
-// A document that is written a type at a time is the one that is built whole, in both encodings. What is dropped at rest is made again, and
-// who has it need not wait for that.
+// A document written type by type equals the one built as a whole, in both encodings. A document dropped when idle is made again, except for
+// clients that already have it.
 func TestWideDocument(t *testing.T) {
 	t.Cleanup(fastpath.OpenAPI.Turn(true))
 	for _, joined := range []bool{false, true} {
@@ -29,7 +29,7 @@ func TestWideDocument(t *testing.T) {
 	}
 }
 
-// external are the first of n types, each in a group of its own, as another server describes them.
+// external describes the first of n types, each in its own group, as another server would.
 func external(t *testing.T) *openapi.External {
 	t.Helper()
 	registry := resources.NewRegistry()

@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/resources/untyped/untypedtest"
 )
 
-// What FuzzWordings chooses of a type.
+// These are the properties of a type that FuzzWordings chooses.
 const (
 	clusterScoped = 1 << iota
 	withoutStatus
@@ -22,10 +22,10 @@ const (
 	onlyRead
 	selectableFields
 	noLists
-	version2 // the document of that is compared, which takes twenty times as long
+	version2 // compares the document of version 2, which takes twenty times as long
 )
 
-// namedType is a type with names, and what else there is to choose; nil: no definition has such names.
+// namedType returns a type with these names and properties; nil: no definition can have such names.
 func namedType(t *testing.T, group, version, kind, plural string, choice uint8) *resources.Type {
 	t.Helper()
 	if len(validation.IsDNS1123Subdomain(group))+len(validation.IsDNS1035Label(version))+len(validation.IsDNS1035Label(strings.ToLower(kind)))+
@@ -62,7 +62,7 @@ func namedType(t *testing.T, group, version, kind, plural string, choice uint8) 
 	return toy
 }
 
-// documentOfTypes is a document, made a type at a time or whole.
+// documentOfTypes returns a document, made type by type or as a whole.
 func documentOfTypes(registry *resources.Registry, path string, fast bool) (w *httptest.ResponseRecorder, fallbacks int64) {
 	defer fastpath.OpenAPI.Turn(fast)()
 	before := fastpath.OpenAPI.Fallbacks()
@@ -71,7 +71,7 @@ func documentOfTypes(registry *resources.Registry, path string, fast bool) (w *h
 	return w, fastpath.OpenAPI.Fallbacks() - before
 }
 
-// FuzzWordings: the operations of a type in the words of those of another are what kube-openapi makes of them.
+// FuzzWordings checks that operations made from a template equal those that kube-openapi makes.
 func FuzzWordings(f *testing.F) {
 	f.Add("example.org", "v1", "Toy", "toys", uint8(version2))
 	f.Add("a.k8s.io", "v1beta1", "Ingress", "ingresses", uint8(clusterScoped|withScale|version2))
@@ -84,7 +84,7 @@ func FuzzWordings(f *testing.F) {
 	f.Fuzz(func(t *testing.T, group, version, kind, plural string, choice uint8) {
 		registry := resources.NewRegistry()
 		types := []*resources.Type{namedType(t, group, version, kind, plural, choice), namedType(t, "second."+group, version, kind+"Second", plural, choice),
-			namedType(t, group, version, kind+"List", plural+"others", choice^withScale)} // beside the first, of whose lists it may have the name
+			namedType(t, group, version, kind+"List", plural+"others", choice^withScale)} // its name may be that of the first type's list
 		if slices.Contains(types, nil) {
 			return
 		}
@@ -107,7 +107,7 @@ func FuzzWordings(f *testing.F) {
 	})
 }
 
-// Names that could be taken for others are left to kube-openapi, and no others are.
+// Names that could be confused are left to kube-openapi, and no others.
 func TestWordedOperations(t *testing.T) {
 	for group, left := range map[string]int64{"example.org": 0, "machinery.k8s.io": 0, "apimachinery.k8s.io": 1} {
 		registry := resources.NewRegistry()

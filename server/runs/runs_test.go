@@ -18,8 +18,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// FuzzJoint joins runs and bytes of random sizes in any order, and compares what two readers make of the stream with what went
-// in.
+// FuzzJoint joins runs and bytes of random sizes in any order, and compares the stream as two readers decompress it with the input.
 func FuzzJoint(f *testing.F) {
 	for _, seed := range [][]byte{nil, {0}, {1, 1, 1}, {2, 200, 3, 77, 0, 9, 4, 250, 5, 5}, bytes.Repeat([]byte{5, 130, 2, 1}, 40)} {
 		f.Add(seed)
@@ -57,7 +56,7 @@ func FuzzJoint(f *testing.F) {
 	})
 }
 
-// text is bytes of a size and a kind: hard to compress, easy, or as JSON is.
+// text returns bytes of a size and a kind: hard to compress, easy to compress, or JSON-like.
 func text(kind, size byte) []byte {
 	n := int(size)
 	if kind&4 != 0 {
@@ -78,7 +77,7 @@ func text(kind, size byte) []byte {
 	return p
 }
 
-// same compares a stream, of one member, with what it is of, as the standard library reads it and as klauspost's does.
+// same compares a stream, of one member, with its expected contents, decompressed by the standard library and by klauspost's.
 func same(t *testing.T, stream, want []byte) {
 	t.Helper()
 	a, err := stdgzip.NewReader(bytes.NewReader(stream))
@@ -109,7 +108,7 @@ func TestCRCOfParts(t *testing.T) {
 			t.Errorf("%d bytes: %x, want %x", n, got, want)
 		}
 	}
-	// x^(8n) for n that no text here has, by its definition.
+	// Check x^(8n), by its definition, for n larger than any text here.
 	if got, want := shift(3<<40), times(shift(1<<41), shift(1<<40)); got != want {
 		t.Errorf("%x, want %x", got, want)
 	}
@@ -122,7 +121,7 @@ func objects(revisions ...int64) (all []*resources.Object) {
 	return all
 }
 
-// writes returns what writes objects, and how often it was asked to.
+// writes returns a function that writes objects, and the number of its calls.
 func writes(all []*resources.Object) (func(io.Writer) error, *atomic.Int64) {
 	var asked atomic.Int64
 	return func(w io.Writer) error {
@@ -136,8 +135,8 @@ func writes(all []*resources.Object) (func(io.Writer) error, *atomic.Int64) {
 	}, &asked
 }
 
-// A run is made once for the same objects in the same form, and anew for others; objects without a revision, and what could not
-// be written, are not kept.
+// A run is made once for the same objects and form, and again for others. Runs with objects without a revision, and runs that failed, are not
+// cached.
 func TestRunsAreKept(t *testing.T) {
 	c := NewCache(1 << 20)
 	get := func(f Form, revisions ...int64) bool {
@@ -182,7 +181,7 @@ func TestRunsAreKept(t *testing.T) {
 	}
 }
 
-// Never is more kept than there is room for, and what was used last stays.
+// The cache never exceeds its room, and the most recently used runs stay.
 func TestRunsHaveABudget(t *testing.T) {
 	const room = 20 << 10
 	c := NewCache(room)
@@ -215,7 +214,7 @@ func TestRunsHaveABudget(t *testing.T) {
 	}
 }
 
-// Of many who want the same runs at once, while others drive them out, each gets the right ones.
+// Concurrent requests for the same runs, while others evict them, get the correct ones.
 func TestRunsConcurrently(t *testing.T) {
 	c := NewCache(8 << 10)
 	var wg sync.WaitGroup

@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// A write that finds no room on the disk is one that clients repeat, and says why.
+// The error of a write to a full disk makes clients retry, and states the reason.
 func TestFull(t *testing.T) {
 	err := fmt.Errorf("%w: %w: database or disk is full (13)", resources.ErrUnavailable, resources.ErrFull)
 	s := Of(ForRequest(err, schema.GroupResource{Resource: "configmaps"}, "a", "create"))

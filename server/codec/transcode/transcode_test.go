@@ -16,7 +16,7 @@ import (
 	"github.com/rowlock/rowlock/server/codec/transcode"
 )
 
-// uncovered are the types that have floating-point numbers or Go values without protobuf: those of CRDs' schemas.
+// uncovered are the types with floating-point numbers, or Go values without protobuf: those in the schemas of CustomResourceDefinitions.
 var uncovered = map[string]bool{"customresourcedefinitions.apiextensions.k8s.io": true}
 
 type message interface {
@@ -24,14 +24,14 @@ type message interface {
 	Marshal() ([]byte, error)
 }
 
-// compare holds the message made of JSON against the one that upstream's types make of it.
+// compare compares the message made from JSON with the one from upstream's types.
 func compare(t testing.TB, s *resources.Served, data []byte) {
 	t.Helper()
 	obj, err := s.Scheme.New(s.StorageKind())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bytes.Contains(data, []byte(":null")) { // may be a zero time, which only the reader of stored bytes knows
+	if bytes.Contains(data, []byte(":null")) { // it may be a zero time, which only the decoder of stored objects supports
 		if !typedjson.DecodeStored(data, obj) {
 			t.Fatalf("cannot read %s", data)
 		}
@@ -59,7 +59,7 @@ func compare(t testing.TB, s *resources.Served, data []byte) {
 	}
 }
 
-// TestAgreesWithUpstream: the message of every built-in type is that of upstream's generated code.
+// TestAgreesWithUpstream compares the messages of every built-in type with those of upstream's generated code.
 func TestAgreesWithUpstream(t *testing.T) {
 	for _, s := range builtintest.StoredTypes(t) {
 		t.Run(s.GroupResource.String(), func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestAgreesWithUpstream(t *testing.T) {
 	}
 }
 
-// FuzzAgreesWithUpstream is TestAgreesWithUpstream without end.
+// FuzzAgreesWithUpstream does the same with random objects.
 func FuzzAgreesWithUpstream(f *testing.F) {
 	types := builtintest.StoredTypes(f)
 	f.Add(int64(1), uint16(1))
@@ -80,7 +80,7 @@ func FuzzAgreesWithUpstream(f *testing.F) {
 	})
 }
 
-// FuzzGarbage: what is not JSON, or not that of an object of the type, is refused and does no harm.
+// FuzzGarbage checks that invalid JSON, and JSON of other types, is rejected without a panic.
 func FuzzGarbage(f *testing.F) {
 	pod, err := transcode.For(reflect.TypeFor[corev1.Pod]())
 	if err != nil {
@@ -106,7 +106,7 @@ func FuzzGarbage(f *testing.F) {
 	})
 }
 
-// BenchmarkPod is the cost of the message of a pod of 4.8 KB, made of its JSON.
+// BenchmarkPod measures converting the JSON of a Pod of 4.8 KB.
 func BenchmarkPod(b *testing.B) {
 	data, err := os.ReadFile("testdata/pod.json")
 	if err != nil {
