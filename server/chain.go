@@ -71,7 +71,7 @@ func (s *Server) withAuditID(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// noCache keeps answers to authenticated clients out of shared caches (RFC 9111, 5.2.2).
+// noCache keeps responses to authenticated clients out of shared caches (RFC 9111, 5.2.2).
 var noCache = []string{"no-cache, private"}
 
 func (s *Server) withRequestInfo(next echo.HandlerFunc) echo.HandlerFunc {

@@ -5,10 +5,12 @@
 //
 //	server.go      configuration, serving and draining
 //	http.go        settings of all responses and all connections
+//	entrance.go    connections, and requests before there is a server
 //	chain.go       the middleware of every request, in order
+//	deadline.go    the deadlines of requests
 //	routes.go      the fixed paths, and the one route for the API
 //	index.go       the list of paths
-//	errors.go      the one place that writes an error
+//	errors.go      the only place that writes errors
 //	warnings.go    Warning headers
 //	client.go      requests from parts of the process
 //	aggregated.go  requests forwarded to servers behind APIServices
@@ -18,7 +20,7 @@
 //	impersonation.go        requests as another user
 //	impersonation_modes.go  constrained impersonation
 //	issuedtokens.go         the path at which rowlock token requests tokens
-//	admission.go            the plugins, and their client for the API
+//	admission.go            the plugins, and their client for the API; admission_metrics.go, their metrics
 //	audit.go                the audit events of every request
 //
 // Priority and fairness:
@@ -40,8 +42,10 @@
 //	metrics_requests.go  labels of the metrics of requests
 //	metrics_access.go    metrics of authentication and authorization
 //	metrics_stored.go    metrics of stored objects
+//	metrics_commits.go   metrics of the store's writes
 //	metrics_ended.go     metrics that end with versions that are no longer served
 //	metrics_upstream.go  metrics of upstream's packages
+//	metrics_limits.go    hidden metrics and values of labels
 //	connection_log.go    the log of connections
 //
 // Memory:

@@ -31,7 +31,7 @@ import (
 // EntranceConfig configures the connections, and the responses while there is no Server.
 type EntranceConfig struct {
 	HTTP
-	// TLS is how connections are secured. Nil serves plain HTTP, which only tests want.
+	// TLS is how connections are secured. Nil serves plain HTTP, for tests only.
 	TLS    *tls.Config
 	Logger *slog.Logger
 	// Features as in Config.

@@ -115,7 +115,7 @@ func (n *noticed) List() []any {
 	return n.Indexer.List()
 }
 
-// configInformer is what the controller uses of an informer: its lister, and one handler. The rest panics.
+// configInformer has the parts of an informer that the controller uses: the lister, and one event handler. Other methods panic.
 type configInformer struct {
 	cache.SharedIndexInformer // nil
 
@@ -124,7 +124,7 @@ type configInformer struct {
 }
 
 func (i *configInformer) replace(objects []any) {
-	_ = i.indexer.Replace(objects, "") // it errs only for objects without names
+	_ = i.indexer.Replace(objects, "") // fails only for objects without names
 }
 
 func (i *configInformer) GetIndexer() cache.Indexer { return i.indexer }
@@ -136,8 +136,8 @@ func (i *configInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.Re
 	return nil, nil
 }
 
-// flowClient is the controller's client. It writes nothing: the status of FlowSchemas, which is all that the controller writes, is
-// the control plane's, which has read what it gave to the feed and knows whether it has changed since.
+// flowClient is the controller's client. It writes nothing. The controller would write only the status of FlowSchemas, which the control plane
+// writes instead: it has read the objects that it gave to the feed, and knows whether they have changed since.
 type flowClient struct {
 	flowclientv1.FlowcontrolV1Interface
 }

@@ -34,7 +34,7 @@ func TestAccessIsCounted(t *testing.T) {
 	send(h, "jane", "GET", "/api", "", "Impersonate-User", "admin")
 	after := series(t, h)
 	for name, want := range map[string]float64{
-		`authenticated_user_requests{username="admin"}`:                                                          3, // the scrape of this test included
+		`authenticated_user_requests{username="admin"}`:                                                          3, // with this scrape
 		`authenticated_user_requests{username="email_id"}`:                                                       1,
 		`authenticated_user_requests{username="other"}`:                                                          4,
 		`authentication_attempts{result="success"}`:                                                              8,
@@ -43,9 +43,9 @@ func TestAccessIsCounted(t *testing.T) {
 		`authentication_duration_seconds_count{result="success"}`:                                                8,
 		`authorization_attempts_total{result="allowed"}`:                                                         6,
 		`apiserver_request_filter_duration_seconds_count{filter="authentication"}`:                               10,
-		`apiserver_request_filter_duration_seconds_count{filter="constrainedimpersonation"}`:                     7, // rejected requests are not among them
+		`apiserver_request_filter_duration_seconds_count{filter="constrainedimpersonation"}`:                     7, // not the rejected ones
 		`apiserver_request_filter_duration_seconds_count{filter="priorityandfairness"}`:                          7,
-		`apiserver_request_filter_duration_seconds_count{filter="authorization"}`:                                6, // requests rejected by authorization are not among them
+		`apiserver_request_filter_duration_seconds_count{filter="authorization"}`:                                6, // nor the forbidden ones
 		`authorization_attempts_total{result="no-opinion"}`:                                                      1,
 		`authorization_attempts_total{result="denied"}`:                                                          0,
 		`authorization_attempts_total{result="error"}`:                                                           0,

@@ -38,7 +38,7 @@ func http2Server(t *testing.T, h http.HandlerFunc) (*httptest.Server, *atomic.In
 
 // http2Client returns a client with one connection.
 func http2Client(t *testing.T) *http.Client {
-	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // not what is tested
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // not under test
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }

@@ -66,7 +66,7 @@ func (s *server) ended() {
 
 // clients are the two HTTP/2 clients for Go.
 func clients(t *testing.T) map[string]*http.Client {
-	insecure := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}} // not what is tested
+	insecure := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}} // not under test
 	std := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: insecure.Clone(), DisableCompression: true}
 	x := &http2.Transport{TLSClientConfig: insecure.Clone(), DisableCompression: true}
 	t.Cleanup(std.CloseIdleConnections)

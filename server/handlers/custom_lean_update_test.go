@@ -158,7 +158,7 @@ func TestSchemasOfUpdatesAreShownWhole(t *testing.T) {
 			"message":"sizes stay"}]`)},
 		exchange{do: "POST " + validatingBindings, code: 201, body: binding("all", "sized", `,"validationActions":["Deny"]`)},
 		apply("integer", 422, denied),
-		apply("string", 200, "-"), apply("string", 200, "-"), apply("string", 200, "-"), // the repetition is cached; the policy is evaluated all the same
+		apply("string", 200, "-"), apply("string", 200, "-"), apply("string", 200, "-"), // repeats are cached, and still evaluated
 		merge(`{"metadata":{"labels":{"a":"b"}}}`, 200, "-"), merge(`{"spec":`+gjson.Get(leanDefinition(schema("integer"), schema("string")), "spec").Raw+`}`, 422, denied))
 	a.run(replace("integer", 422, denied), replace("string", 200, "-"))
 }
