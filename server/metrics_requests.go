@@ -19,7 +19,7 @@ var requestLabels = []string{"verb", "dry_run", "group", "version", "resource", 
 const component = "apiserver"
 
 // requestValues returns the values of requestLabels for a request, with room for one more, and whether kube-apiserver counts such a request once it
-// is answered: one for a served resource, or for a path in fixedValues. served is nil if the version is not served.
+// is answered: one for a served resource, or for a path in fixedValues. served is nil for other paths, and for a version that is not served.
 func (s *Server) requestValues(r *http.Request, info *genericapirequest.RequestInfo) (values []string, served *resources.Served, counts bool) {
 	values = make([]string, len(requestLabels), len(requestLabels)+1)
 	values[1] = dryRunOf(r)
@@ -63,8 +63,8 @@ func fixedValues(values []string, path string) bool {
 	return true
 }
 
-// answeredValues adds the values that depend on the response, and tells whether kube-apiserver counts it: it does not count requests rejected early
-// because of their method or media type, and of discovery only the aggregated responses.
+// answeredValues adds the values that depend on the response, and tells whether kube-apiserver counts it. It does not count requests rejected early
+// because of their method or kind of patch, and counts only aggregated discovery.
 func answeredValues(values []string, served *resources.Served, answer *echo.Response) bool {
 	if served != nil {
 		plain := !served.Untyped && values[0] == http.MethodPatch && answer.Status == http.StatusUnsupportedMediaType

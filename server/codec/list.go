@@ -47,7 +47,7 @@ func (l *Items) Write(w io.Writer) error {
 	return err
 }
 
-// Range writes the items from from up to, and not including, to, with separators between them.
+// Range writes the items [from, to), with separators between them.
 func (l *Items) Range(w io.Writer, from, to int) error {
 	for i := from; i < to; i++ {
 		if i > from && len(l.Separator) > 0 {

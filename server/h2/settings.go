@@ -185,8 +185,8 @@ const (
 	restTime = 500 * time.Microsecond
 	// restRoom is how many bytes the windows must allow during a rest.
 	restRoom = 512 << 10
-	// wideWindow is the initial window, in bytes, of a client that takes longer than restTime to read a whole window: it does not run out of data
-	// before more is sent.
+	// wideWindow is the initial window, in bytes, from which on a client takes longer than restTime to read a whole window: it does not run out
+	// of data before more is sent.
 	wideWindow = 2 << 20
 )
 

@@ -19,7 +19,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// sequence joins n texts, made from the numbers from from on.
+// sequence joins n texts, made from n numbers that begin with from.
 func sequence(format string, from, n int) string {
 	parts := make([]string, n)
 	for i := range parts {
