@@ -31,7 +31,7 @@ func (s *Server) passOn(c echo.Context) (answered bool, err error) {
 		ctx = until
 	}
 	flowcontrol.RequestDelegated(ctx) // a watch at another server occupies no seat here
-	// The other server's response is forwarded unchanged, interim (1xx) responses included.
+	// Interim (1xx) responses are forwarded, too: the reverse proxy, which is the one that kube-aggregator uses, passes them on.
 	b.ServeHTTP(handlers.Interim(c.Response()), r.WithContext(ctx))
 	return true, nil
 }

@@ -47,7 +47,7 @@ func (s *Server) withAudit(next echo.HandlerFunc) echo.HandlerFunc {
 		stream := longRunning(requestInfo(c))
 		ctx, err := q.Begin(ctx, r, stream)
 		if over := ctx.Err(); over != nil && errors.Is(err, over) {
-			return err // the deadline has passed while the event was being recorded
+			return err // the request has ended, usually by its deadline, while the event was being recorded
 		}
 		if err != nil {
 			internalError(c, err)

@@ -45,7 +45,7 @@ func (s *Server) passes() []echo.MiddlewareFunc {
 		s.withMetrics,     // counts it, whatever its outcome
 		s.withRecovery,    // a panic fails this request alone, with a 500
 	}, outer, []echo.MiddlewareFunc{
-		s.withDeadline, // bounds everything but watches
+		s.withDeadline, // bounds everything but streams
 		s.withWarnings, // Warning headers
 	}, inner, []echo.MiddlewareFunc{
 		s.withUser,          // authenticates: 401

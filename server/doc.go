@@ -28,7 +28,7 @@
 //	flow.go        its place in the chain, and its headers
 //	flow_feed.go   feeds the configuration to upstream's controller
 //	flow_known.go  requests that upstream has classified before
-//	flow_seats.go  seats beside the queues while nobody waits
+//	flow_seats.go  seats beside the queues while no request waits
 //	flow_width.go  how many seats a list takes
 //
 // Beside the API:

@@ -153,14 +153,14 @@ func (e *Entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.serveStart(w, r)
 }
 
-// serveStart answers while there is no server. Authentication needs the store. So only paths that anonymous clients may read are answered; the
-// other requests wait, whatever their credentials.
+// serveStart answers while there is no server. Authentication needs the store. So only the health paths are answered, if anonymous clients may read
+// them; if not, requests without credentials get a 401. All other requests wait, whatever their credentials.
 func (e *Entrance) serveStart(w http.ResponseWriter, r *http.Request) {
 	w.Header()["Cache-Control"] = noCache
 	known := r.Header.Get("Authorization") != "" || r.TLS != nil && len(r.TLS.PeerCertificates) > 0
 	if !known && r.TLS != nil {
-		// The CA of client certificates may not be known yet, so that the client was not asked for a certificate: the next connection will ask.
-		// Besides, Server.closeConnection does the same.
+		// The CA of the client's certificate may not have been among those named in the handshake yet, and clients present no other certificates:
+		// the handshake of the next connection will name it. Besides, Server.closeConnection does the same.
 		w.Header().Set("Connection", "close")
 	}
 	if h := e.paths[r.URL.Path]; h != nil {
@@ -174,7 +174,7 @@ func (e *Entrance) serveStart(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	e.await(r.Context())
-	if server := e.server.Load(); server != nil && (known || r.TLS == nil) { // others retry over a connection that may ask for a certificate
+	if server := e.server.Load(); server != nil && (known || r.TLS == nil) { // others retry over a connection whose handshake names all CAs
 		(*server).ServeHTTP(w, r)
 		return
 	}

@@ -88,8 +88,8 @@ func (s *Server) UseFlows(schemas []*flowcontrolv1.FlowSchema, levels []*flowcon
 	}
 }
 
-// withFlow limits the requests in flight as the flags say, and rejects requests without room with 429. The limit is shared by priority and fairness
-// or, without it, separate for reads and writes.
+// withFlow limits the requests in flight as the flags say, and rejects requests without room with 429. Priority and fairness shares the limit out;
+// without it, reads and writes have separate limits.
 func (s *Server) withFlow(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()

@@ -20,8 +20,9 @@ import (
 // seats, the choice of a queue makes no difference: the request would leave it at once. Such a request takes its seats here, for a tenth of what
 // the queues cost. All other decisions, those of a full level among them, are upstream's.
 //
-// Invariants: the seats of requests on the shorter way plus those of requests that upstream has dispatched never exceed the limit. While a request
-// waits, no other takes the shorter way. Upstream's limit is the number of seats that the shorter way has left.
+// Invariants: the seats of requests on the shorter way plus those of requests that upstream has dispatched never exceed the limit, except those of
+// a single request that is wider than it. While a request waits, no other takes the shorter way, unless the level no longer has queues. Upstream's
+// limit is the number of seats that the shorter way has left.
 type levelQueues struct {
 	fq.QueueSet // upstream's; called with mu held, which comes before its own lock
 

@@ -19,7 +19,7 @@ var requestLabels = []string{"verb", "dry_run", "group", "version", "resource", 
 const component = "apiserver"
 
 // requestValues returns the values of requestLabels for a request, with room for one more, and whether kube-apiserver counts such a request once it
-// is answered: one for a served resource, or for a path in fixedValues. served is nil for other paths, and for a version that is not served.
+// is answered: one for a served resource, or for a path in fixedValues. served is nil unless the request is for a served resource.
 func (s *Server) requestValues(r *http.Request, info *genericapirequest.RequestInfo) (values []string, served *resources.Served, counts bool) {
 	values = make([]string, len(requestLabels), len(requestLabels)+1)
 	values[1] = dryRunOf(r)

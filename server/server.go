@@ -94,7 +94,7 @@ type Config struct {
 	Rest func() bool
 	// MaxInFlight and MaxMutatingInFlight bound the requests in flight, except watches and requests of administrators. Priority and fairness shares
 	// out their sum; without it they bound reads and writes, and further requests get 429. Default 400 and 200, as kube-apiserver's; less than 0:
-	// no bound.
+	// no seats for priority and fairness, and without it no bound.
 	MaxInFlight, MaxMutatingInFlight int
 	// Unfair disables priority and fairness.
 	Unfair bool

@@ -54,7 +54,7 @@ func (s *Server) hasFlagz() bool {
 	return s.Flags != nil && s.Features.Enabled(features.ComponentFlagz)
 }
 
-// serve writes the page. An absent or unspecific Accept header gets the text; an object must be requested by its kind.
+// serve writes the page. Without an Accept header, or with */*, the response is the text; an object must be requested by its kind.
 func (z zpage) serve(c echo.Context) error {
 	r := c.Request()
 	if strings.TrimSpace(r.Header.Get("Accept")) == "" {

@@ -21,8 +21,8 @@ const (
 	pacedBytes   = 4 << 20
 )
 
-// Bulk says how many objects are rendered from now on. If there are many, their encodings are cached only while there is room. If there are more
-// than pacedObjects, their messages are not cached at all, because they would displace those in use.
+// Bulk says how many objects are rendered from now on. If there are several, their encodings are cached only while there is room. From pacedObjects
+// on, their messages are not cached at all, because they would displace those in use.
 func (r *Renderer) Bulk(objects int) {
 	r.bulk = nil
 	if objects > 1 {

@@ -138,7 +138,7 @@ func (r *Renderer) row(buf *bytes.Buffer, o *resources.Object, include metav1.In
 	}
 	buf.WriteString(`,"object":`)
 	if include == metav1.IncludeNone && endsInitialEvents(o) {
-		include = metav1.IncludeMetadata // otherwise the mark would be lost
+		include = metav1.IncludeMetadata // otherwise the row would not have the annotation
 	}
 	switch include {
 	case metav1.IncludeNone:

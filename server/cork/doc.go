@@ -10,6 +10,5 @@
 //	cork.go           Conn and Listener
 //	http2.go          the frames of HTTP/2
 //	buffers.go        the buffers of golang.org/x/net's server
-//
 //	buffers_go127.go  for a server inside net/http
 package cork

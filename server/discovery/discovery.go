@@ -147,7 +147,7 @@ func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, c *shown,
 		return
 	}
 	if group.Defined() {
-		http.NotFound(w, r) // the group has no handler of its own
+		http.NotFound(w, r) // in kube-apiserver no router covers such a group as a whole
 		return
 	}
 	h.offer.writeError(w, r, status.NotFound())

@@ -56,7 +56,7 @@ type shownGroup struct {
 type shownVersion struct {
 	name     string
 	priority int
-	ofGroup  int // the priority of its group
+	ofGroup  int // the priority that it requests for its group
 	own      *resources.Version
 	external *ExternalVersion
 }

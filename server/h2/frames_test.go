@@ -26,7 +26,7 @@ type rawClient struct {
 	own     *server
 }
 
-// newRawClient returns a client connected to a server of h that allows so many streams.
+// newRawClient returns a client connected to a server of h that allows that many streams.
 func newRawClient(t *testing.T, streams int, h http.HandlerFunc, settings ...http2.Setting) *rawClient {
 	t.Helper()
 	nc, accepted := connected(t)

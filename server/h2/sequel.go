@@ -17,8 +17,8 @@ type Sequel interface {
 	Step() (over bool)
 	// Waits is called during a step, each time before it waits for the client.
 	Waits()
-	// End is called once: after the last step, or with the value of the panic as cause if a step, or the handler after Continue, panicked. If End
-	// panics, the stream is reset.
+	// End is called once: after the last step, or with the value of the panic as cause if a step, or the handler after Go, panicked. If End panics,
+	// the stream is reset.
 	End(cause any)
 }
 
@@ -28,7 +28,7 @@ type Continued struct {
 	st     *stream
 	sequel Sequel
 	stall  time.Duration
-	closed atomic.Bool // the stream is
+	closed atomic.Bool // as st.closed
 
 	// Guarded by conn.mu.
 	begun  bool // the handler has returned

@@ -6,7 +6,7 @@ import (
 )
 
 // workers are goroutines that run handlers. Idle ones are reused: their stacks have grown already, which is the largest cost of a new goroutine.
-// There are none after the last connection has ended, and few without requests.
+// None stay idle after the last connection has ended, and few without requests.
 type workers struct {
 	all  sync.WaitGroup
 	mu   sync.Mutex

@@ -172,7 +172,7 @@ func (q *request) decodeJSON(body []byte, fieldValidation string, mustSay bool) 
 	if q.untyped() {
 		clean, ok := q.served.Scheme.(cleanDecoder)
 		if !ok {
-			return nil, false // only the serializer knows the kind
+			return nil, false // the serializer must determine the kind
 		}
 		return clean.DecodeClean(body, q.kind)
 	}

@@ -107,8 +107,8 @@ func TestAnotherWebhookShowsOlderObjects(t *testing.T) {
 	}
 }
 
-// A watch continues while its definition has the fields of its selector, and ends with the first event after that: nothing can match, and the
-// client would miss events for good even if the fields came back.
+// A watch continues while its definition has the fields of its selector, and ends with the first event after that: it is undefined which objects
+// match, so that the client would miss changes, for good if the fields came back.
 func TestWatchByFieldThatGoes(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, a *api) {
 		a.TB = t

@@ -62,7 +62,7 @@ func (f *httpFrames) flush() bool {
 	gathered := f.out != nil || f.wrote
 	f.wrote = false
 	if f.out != nil {
-		_ = f.out.Flush() // the client is gone: its context ends the stream
+		_ = f.out.Flush() // fails only if the client is gone: its context ends the stream
 		if f.gzip != nil {
 			_ = f.gzip.Flush() // or a reader would wait for the next member before it returns this one
 			_ = f.gzip.Close()

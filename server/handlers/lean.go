@@ -161,7 +161,7 @@ func hasNull(part string) bool {
 func (p *patcher) patchedLean(ctx context.Context, existing runtime.Object, old []byte) (runtime.Object, error) {
 	served := p.q.served.Lean
 	if text, parts, ok := served.Lift(old, nil); ok {
-		short, added := *p, 0 // no parts are added
+		short, added := *p, 0 // all parts must remain
 		if p.typ == types.MergePatchType {
 			added = len(parts)
 			short.body, parts, ok = served.Lift(p.body, parts)

@@ -13,8 +13,8 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// Some patches take time quadratic in their size: minutes for one that fits into a request. kube-apiserver spends that time after the client's
-// timeout. These bounds reject such patches; legitimate ones do not come near them.
+// Some patches take time quadratic in their size: minutes for one that fits into a request. kube-apiserver goes on computing after it has answered
+// the client with a timeout. These bounds reject such patches; legitimate ones do not come near them.
 const (
 	// mostNesting bounds the bytes read to merge a document each of whose levels is decoded separately: each byte counts once per level. A document
 	// of 3 MiB may have an average depth of 40.

@@ -73,7 +73,7 @@ func mergeValue(out *bytes.Buffer, old, patch gjson.Result) {
 }
 
 // mergeArray writes an array that replaces the old value. The RFC leaves the array unchanged; kube-apiserver removes null members of objects in it,
-// unless it replaces an object.
+// unless the array replaces an object.
 func mergeArray(out *bytes.Buffer, patch gjson.Result) {
 	open := byte('[')
 	patch.ForEach(func(_, element gjson.Result) bool {

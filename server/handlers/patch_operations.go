@@ -84,13 +84,10 @@ func applyCommon(patch, doc []byte) (patched []byte, ok bool) {
 // htmlCharacters are the characters that encoding/json escapes although JSON does not require it.
 const htmlCharacters = "<>&\u2028\u2029"
 
-// isCommon tells whether version 5 either treats a patch as version 4 does, or rejects it. Version 5 is more permissive in three ways:
-//
+// isCommon tells whether version 5 either treats a patch as version 4 does, or rejects it. Version 5 differs in three ways:
 //   - the empty path is the whole document, and the empty key the object itself;
-//
 //   - a test compares strings by their value, however they are escaped;
-//
-//   - it keeps the order of keys, and so fails on duplicate keys when one is removed.
+//   - it keeps the order of keys, and so writes null for a key that was there twice and is removed.
 //
 // A patch with unknown or duplicate keys is excluded, too, because it causes a warning or an error.
 func isCommon(operations jsonpatch.Patch, patch, doc []byte) bool {

@@ -124,7 +124,8 @@ func (q *request) negotiable() codec.Path {
 	return codec.Path{Watchable: q.sub == nil && streams, Tabular: q.tabular(), Direct: q.defined(), NoProtobuf: q.defined()}
 }
 
-// defined tells whether a CustomResourceDefinition defines the type. In kube-apiserver another component serves it then, with other messages.
+// defined tells whether the type has no Go type, as those of CustomResourceDefinitions. In kube-apiserver another component serves these, with
+// other messages.
 func (q *request) defined() bool { return q.served.Untyped }
 
 // untyped tells whether the path carries objects that have no Go type.

@@ -82,12 +82,12 @@ func inChunks(to io.Writer, gather bool, write func(io.Writer) error) error {
 	if err := write(buf); err != nil {
 		return err
 	}
-	_ = buf.Flush() // the client is gone, too
+	_ = buf.Flush() // fails only if the client is gone
 	return nil
 }
 
 // gathers tells whether the ResponseWriter buffers small writes, as server/h2 does. net/http makes an HTTP/1.1 chunk of each write that is larger
-// than its buffer. Buffering here as well would copy a list once more than needed.
+// than its buffer. Buffering before a writer that buffers would copy a list once more than needed.
 func gathers(w http.ResponseWriter) bool {
 	for {
 		switch inner := w.(type) {

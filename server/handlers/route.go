@@ -27,7 +27,7 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 	served, ok := catalog.Lookup(gvr)
 	if !ok {
 		if g, _ := catalog.Group(info.APIGroup); g.Defined() {
-			return nil, ErrNoSuchGroup // there is no discovery document for the group as a whole
+			return nil, ErrNoSuchGroup // in kube-apiserver no router covers such a group as a whole
 		}
 		return nil, status.NotFound()
 	}

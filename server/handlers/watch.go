@@ -144,7 +144,7 @@ type watchStream struct {
 	sent       *sentEvents
 	compresses bool
 	later      *h2.Continued // lets the watch outlive its handler; nil: it cannot
-	goesOn     bool          // the watch has outlived its handler
+	goesOn     bool          // the watch outlives its handler
 	after      *Later        // what to call at its end then
 
 	initial  resources.Snapshot // state to send first; nil when the watch starts at a revision

@@ -216,8 +216,8 @@ type shownEvent struct {
 
 // follow determines the type with which to render the events just read. It adopts a replacement of the current type that renders objects to the
 // same bytes; new table columns apply from now on. If the bytes differ, the client must list again, because the unchanged objects in its cache
-// would be out of date. The same holds if a field of its selector is no longer selectable, because nothing can match then. If the version is no
-// longer served, events up to that moment are still sent.
+// would be out of date. The same holds if a field of its selector is no longer selectable, because it is undefined then which objects match. If the
+// version is no longer served, events up to that moment are still sent.
 //
 // It returns an ExpiredError if the client must list again, and the errors of resources.Watcher while the type cannot be determined.
 func (w *watchStream) follow() error {

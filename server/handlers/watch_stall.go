@@ -19,7 +19,7 @@ type stall struct {
 
 	mu    sync.Mutex  // guards the fields below
 	timer *time.Timer // nil until something is sent
-	sends bool        // as begun
+	sends bool        // as begun, for look
 	seen  uint64      // frames at the last look
 }
 

@@ -7,6 +7,8 @@
 // The part of a custom resource in a hash is cached with its type, and documents with their versions: a change costs only what has changed. A
 // document is kept in its compressed encoding. `make generate` writes the embedded files from upstream's definitions (openapigen).
 //
+// In this package, custom resources are all types without a Go type: those of CustomResourceDefinitions, and those of the object history.
+//
 //	handler.go     paths to documents
 //	state.go       the documents of one catalog
 //	document.go    an encoded document and how it is sent; unpacker.go, its reader; blocks.go, its storage; protobuf.go, protobuf of a wide one

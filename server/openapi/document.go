@@ -265,7 +265,7 @@ func (f *form) serve(w http.ResponseWriter, r *http.Request) {
 	serveContent(w, r, f.modified, data)
 }
 
-// serveContent is http.ServeContent, except that the response to an unsatisfiable range keeps a Cache-Control header.
+// serveContent is http.ServeContent, except that the response to an unsatisfiable range has Cache-Control, which http.ServeContent removes.
 func serveContent(w http.ResponseWriter, r *http.Request, modified time.Time, data io.ReadSeeker) {
 	http.ServeContent(uncached{w}, r, "", modified, data)
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// prepared is a document that was built ahead of the program.
+// prepared is a document that was built before the program was compiled.
 type prepared struct{ fingerprint, etag, name string }
 
 // nameV2 is the name of the document of version 2 in the index.

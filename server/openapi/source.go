@@ -29,8 +29,8 @@ func newSource(h *Handler, c *resources.Catalog) *source {
 	return s
 }
 
-// release returns the memory of a build to the system. Otherwise the garbage of one kubectl explain, tens of megabytes, would count against the
-// process until the next collection, minutes later in an idle server.
+// release returns the memory of a build to the system. Otherwise the garbage of one kubectl explain, tens of megabytes for one that is kept, would
+// count against the process until the next collection, minutes later in an idle server.
 func (s *source) release() {
 	if s.used {
 		s.known, s.definitionsV3 = nil, nil

@@ -62,7 +62,7 @@ func (h *Handler) newState(c *resources.Catalog) *state {
 	return s
 }
 
-// documentV2 returns the document of version 2. Catalogs share the part without custom resources, as they share these types.
+// documentV2 returns the document of version 2. Catalogs share the part for types with a Go type, as they share these types.
 func (h *Handler) documentV2(c *resources.Catalog) *document {
 	var typed []*resources.Group
 	var versions []*resources.Version

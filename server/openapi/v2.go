@@ -34,7 +34,7 @@ func buildV2(s *source, all []*routes) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Clients of this version would send fields with defaults.
+	// Clients of this version take a default as a reason to send the field.
 	swagger.Definitions = handler.PruneDefaults(swagger.Definitions)
 	return swagger.MarshalJSON()
 }

@@ -101,7 +101,7 @@ func (s *source) wordV3(r *routes) (text []byte, ok bool, err error) {
 	var of *wordedV3
 	for _, u := range r.untyped {
 		names, err := namesOf(u, definitionsV3)
-		if err != nil || !names.covered() || !names.areNew(ids) || !slices.Contains(u.Verbs(), "list") { // "list" refers to both schemas
+		if err != nil || !names.covered() || !names.areNew(ids) || !slices.Contains(u.Verbs(), "list") { // only lists refer to both schemas
 			return nil, false, err
 		}
 		if of, err = s.wordedFor(u); err != nil {

@@ -27,7 +27,7 @@ import (
 )
 
 // Cut tells whether a run ends after an object. It depends on the object's name, so that a list is cut at the same places after objects are added,
-// deleted or changed: one write invalidates one run. A run has usual objects on average.
+// deleted or changed: one write invalidates one run. On average a run has 32 objects (usual).
 func Cut(o *resources.Object) bool {
 	return maphash.String(seed, o.Name)%usual == 0
 }

@@ -202,7 +202,7 @@ func (e *encoder) quantity(dst []byte, v value) []byte {
 	return end(e.string(dst, v), start)
 }
 
-// time appends seconds and nanoseconds: a Timestamp always has both, though a Time has no nanoseconds.
+// time appends seconds and nanoseconds: a Timestamp always has both, even that of a Time, which has whole seconds.
 func (e *encoder) time(dst []byte, v value) []byte {
 	text, ok := e.quoted(v)
 	if !ok {
