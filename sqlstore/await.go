@@ -56,7 +56,7 @@ func (o *Options) await(ctx context.Context, f func() error) error {
 			return err
 		}
 		if reminded.IsZero() || now.Sub(reminded) >= remindEvery {
-			o.Logger.Warn("the database cannot be used yet, trying again", "err", err, "for", o.AwaitTimeout-now.Sub(began).Round(time.Second))
+			o.Logger.Warn("the database cannot be used yet, trying again", "error", err, "for", o.AwaitTimeout-now.Sub(began).Round(time.Second))
 			reminded = now
 		}
 		timer := o.Clock.NewTimer(probeEvery)

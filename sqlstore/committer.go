@@ -36,7 +36,7 @@ func (s *Store) trimLog() {
 		s.metrics.kept("checkpoint", began)
 	}
 	if err != nil && !s.saidGone.Load() { // the log says already that the file is gone
-		s.logger.Warn("the write-ahead log could not be truncated", "err", err)
+		s.logger.Warn("the write-ahead log could not be truncated", "error", err)
 	}
 }
 
@@ -167,7 +167,7 @@ func (s *Store) write(tx transaction, p *batchBuilder, now time.Time) error {
 	s.failure.set(err)
 	if err != nil {
 		if !s.saidBefore(err) {
-			s.logger.Error("commit failed", "writes", len(b.changes), "err", err)
+			s.logger.Error("commit failed", "writes", len(b.changes), "error", err)
 		}
 		return fmt.Errorf("commit: %w", err)
 	}

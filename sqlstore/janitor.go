@@ -185,7 +185,7 @@ func (j *janitor) perform(d duty) {
 	}
 	if err != nil {
 		if !j.store.saidBefore(err) {
-			j.store.logger.Warn("upkeep of the store failed, will be tried again", "err", err)
+			j.store.logger.Warn("upkeep of the store failed, will be tried again", "error", err)
 		}
 		again = j.store.clock.Now().Add(retryAfter)
 	}

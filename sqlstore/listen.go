@@ -34,7 +34,7 @@ func (l *listener) run() {
 		if heard {
 			pause = 0
 		}
-		l.peers.store.logger.Warn("the connection that listens for changes broke, trying again", "err", err)
+		l.peers.store.logger.Warn("the connection that listens for changes broke, trying again", "error", err)
 		if !heard {
 			l.lookElsewhere()
 		}
@@ -48,7 +48,7 @@ func (l *listener) lookElsewhere() {
 	ctx, cancel := context.WithTimeout(l.ctx, l.peers.db.limits.ping)
 	defer cancel()
 	if err := l.peers.catchUp(ctx, l.peers.db, 0); err != nil && l.ctx.Err() == nil {
-		l.peers.store.logger.Debug("nor could the log of changes be read", "err", err)
+		l.peers.store.logger.Debug("nor could the log of changes be read", "error", err)
 	}
 }
 
@@ -65,7 +65,7 @@ func (l *listener) poll() {
 			continue
 		}
 		if pause == usual { // logged once
-			l.peers.store.logger.Warn("the log of changes could not be read, trying again", "err", err)
+			l.peers.store.logger.Warn("the log of changes could not be read, trying again", "error", err)
 		}
 		pause = min(usual/2, pollAgain)
 	}

@@ -157,7 +157,7 @@ func (p *peers) healLater() {
 	p.store.queue.putTask(func() {
 		defer p.healing.Store(false)
 		if err := p.heal(); err != nil {
-			p.store.logger.Error("the cache could not be loaded again", "err", err)
+			p.store.logger.Error("the cache could not be loaded again", "error", err)
 		}
 	})
 }

@@ -92,6 +92,6 @@ func (p *postgresDriver) evict() {
 	var ended int
 	err := p.query(ctx, p.pool, evictSQL, p.limits.idle.Seconds()).scan(&ended)
 	if err != nil || ended > 0 {
-		p.logger.Warn("another server held the lock of the counter and did not go on", "connectionsEnded", ended, "err", err)
+		p.logger.Warn("another server held the lock of the counter and did not go on", "connectionsEnded", ended, "error", err)
 	}
 }

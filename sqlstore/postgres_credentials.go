@@ -37,7 +37,7 @@ func (k *credentials) renew(c *pgx.ConnConfig) {
 		k.last, k.said = found, ""
 	} else if said := err.Error(); said != k.said {
 		k.said = said
-		k.options.Logger.Warn("the changed URL of the database cannot be used, the previous one stays in use", "err", err)
+		k.options.Logger.Warn("the changed URL of the database cannot be used, the previous one stays in use", "error", err)
 	}
 	if k.last != nil {
 		copied := k.last.Copy()

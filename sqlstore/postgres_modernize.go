@@ -28,7 +28,7 @@ const (
 // goroutine.
 func (p *postgresDriver) modernize() {
 	if err := p.tryModernize(); err != nil {
-		p.logger.Warn("the counter could not be moved from the table meta to the log, trying again", "err", err)
+		p.logger.Warn("the counter could not be moved from the table meta to the log, trying again", "error", err)
 	}
 }
 

@@ -37,7 +37,7 @@ func (p *postgresDriver) shareView(ctx context.Context, begin func() (*sql.Tx, e
 	for range most - 1 {
 		tx, err := begin()
 		if err != nil {
-			p.logger.Debug("the objects are read through fewer connections", "err", err)
+			p.logger.Debug("the objects are read through fewer connections", "error", err)
 			return nil
 		}
 		if _, err := tx.ExecContext(ctx, "SET TRANSACTION SNAPSHOT '"+id+"'"); err != nil {

@@ -148,7 +148,7 @@ func (s *recordingStep) without(row *revisionRow, err error) {
 	s.metrics.incomplete.Inc()
 	if !s.hinted {
 		s.hinted = true
-		s.store.logger.Warn("a write is in the object history without its object, and others may be", "key", row.key.String(), "err", err)
+		s.store.logger.Warn("a write is in the object history without its object, and others may be", "key", row.key.String(), "error", err)
 	}
 	row.data, row.fields = []byte{}, sql.NullString{}
 	s.measure(row)

@@ -36,7 +36,7 @@ func (p *PKI) inherit(key resources.Key, own bool, read func(*resources.Object) 
 		err = read(o)
 	}
 	if err != nil && own {
-		p.opts.Logger.Warn("what servers that shared a database have left in it cannot be read; the keys of the data directory are used", "row", key, "err", err)
+		p.opts.Logger.Warn("what servers that shared a database have left in it cannot be read; the keys of the data directory are used", "row", key, "error", err)
 		return nil, false, nil
 	}
 	if err != nil {
@@ -44,7 +44,7 @@ func (p *PKI) inherit(key resources.Key, own bool, read func(*resources.Object) 
 	}
 	kept, err = keep()
 	if errors.Is(err, errRowStays) {
-		p.opts.Logger.Warn("what servers that shared a database have left in it is not kept in the data directory yet", "row", key, "err", err)
+		p.opts.Logger.Warn("what servers that shared a database have left in it is not kept in the data directory yet", "row", key, "error", err)
 		return nil, false, nil
 	}
 	if err != nil {
@@ -56,7 +56,7 @@ func (p *PKI) inherit(key resources.Key, own bool, read func(*resources.Object) 
 		return o, false, nil
 	}
 	if err := p.opts.Left.Delete(ctx, o); err != nil {
-		p.opts.Logger.Info("the keys of servers that shared a database could not be removed from it", "row", key, "err", err) // every start retries
+		p.opts.Logger.Info("the keys of servers that shared a database could not be removed from it", "row", key, "error", err) // every start retries
 		return o, true, nil
 	}
 	return nil, true, nil
@@ -105,7 +105,7 @@ func (p *PKI) inheritTokenKeys(path string) error {
 	}
 	if mark := left.mark(kept); mark != readMark(path) {
 		if err := writeFile(followedFile(path), []byte(mark+"\n"), 0o600); err != nil {
-			p.opts.Logger.Info("the data directory could not record that it has the keys of the database", "err", err) // every start retries
+			p.opts.Logger.Info("the data directory could not record that it has the keys of the database", "error", err) // every start retries
 		}
 	}
 	return nil

@@ -84,7 +84,7 @@ func (k *Keeper) Run(ctx context.Context) {
 			k.metrics.failures.Inc()
 			k.newest() // for the metric
 			next = min(k.Every, retryAfter)
-			k.Logger.Error("the backup failed", "dir", k.Dir, "err", err, "nextIn", next)
+			k.Logger.Error("the backup failed", "dir", k.Dir, "error", err, "nextIn", next)
 		}
 		timer.Reset(next)
 	}
