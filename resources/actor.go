@@ -9,27 +9,29 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Actor is a part of the server that writes of itself, as the user that its counterpart in a cluster is.
+// Actor is a part of the server that writes on its own behalf, as the user that its counterpart in a cluster has.
 type Actor struct{ user.Info }
 
-// APIServer is who the server is to itself: bootstrap, chores and repairs, as with kube-apiserver's loopback client.
+// APIServer is the user of the server's own requests: bootstrap, chores and repairs, as with kube-apiserver's loopback
+// client.
 var APIServer = Actor{&user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}}
 
-// Controller is a controller, as the service account in kube-system under which kube-controller-manager runs it.
+// Controller is the actor of a controller: the service account in kube-system under which kube-controller-manager runs
+// it.
 func Controller(account string) Actor {
 	who := serviceaccount.UserInfo(metav1.NamespaceSystem, account, "").(*user.DefaultInfo)
 	who.Groups = append(who.Groups, user.AllAuthenticated)
 	return Actor{who}
 }
 
-// Request is the context of something that the actor does to an object, or to a subresource of it. verb is that of
+// Request is the context of a request of the actor for an object, or for a subresource of it. verb is a verb of
 // RequestInfo.
 func (a Actor) Request(ctx context.Context, verb string, t *Type, key Key, subresource ...string) context.Context {
 	return withInfo(genericapirequest.WithUser(unsent(ctx), a.Info), t, verb, key, subresource...)
 }
 
-// WithRequest is the context of a request that is part of another one: rules of types read from it what is done to which
-// object.
+// WithRequest is the context of a request that is part of another one: the rules of types read the verb and the object
+// from it.
 func WithRequest(ctx context.Context, t *Type, verb, namespace, name string) context.Context {
 	return withInfo(ctx, t, verb, t.KeyOf(namespace, name))
 }

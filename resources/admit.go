@@ -10,20 +10,20 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// admitted is one look of admission at a write: before the rules of the type, or after them.
+// admitted is one call of admission for a write: mutating admission before the rules of the type, validating admission after them.
 type admitted struct {
 	t        *Type
 	obj, old runtime.Object
-	// name is what a new object was sent with. Empty: it has none yet, or the path has it.
+	// name is the name that a new object was sent with. Empty: it has none yet, or the path has the name.
 	name    string
 	op      admission.Operation
 	options runtime.Object
 	dryRun  bool
-	// load, when set, returns obj and old when a plugin asks for one of them.
+	// load, when set, returns obj and old once a plugin asks for one of them.
 	load func() (obj, old runtime.Object)
 }
 
-// admit runs mutating admission. What it makes of managedFields that nobody could read is taken back, with a warning.
+// admit runs mutating admission. It reverts managedFields that the plugins left in a form that cannot be read, with a warning.
 func (p *Pipeline) admit(ctx context.Context, a admitted) error {
 	if p.mutating == nil || !p.mutating.Handles(a.op) {
 		return nil
@@ -48,7 +48,7 @@ func (p *Pipeline) validate(ctx context.Context, a admitted) error {
 	return p.noting(ctx, record, func() error { return p.validating.Validate(ctx, shown, p.interfaces(ctx, a.t)) })
 }
 
-// allow runs all of admission, for writes that have no rules between the two halves.
+// allow runs mutating and validating admission, for writes whose type has no rules between the two.
 func (p *Pipeline) allow(ctx context.Context, a admitted) error {
 	if err := p.admit(ctx, a); err != nil {
 		return err
@@ -60,8 +60,8 @@ func (p *Pipeline) interfaces(ctx context.Context, t *Type) objectInterfaces {
 	return objectInterfaces{t, ctx, p.registry}
 }
 
-// attributes describe the write to the plugins, who are shown the second. What they note is in the first; it may be the same. What the
-// write is about and who asks for it is the context's to say.
+// attributes describe the write. Plugins get the second value (shown); their audit annotations go into the first (record), which may
+// be the same. The request's resource, user and namespace come from the context.
 func (a admitted) attributes(ctx context.Context) (record, shown admission.Attributes) {
 	who, _ := genericapirequest.UserFrom(ctx)
 	namespace := genericapirequest.NamespaceValue(ctx)
@@ -78,7 +78,7 @@ func (a admitted) attributes(ctx context.Context) (record, shown admission.Attri
 	}
 	if name == "" && a.op == admission.Create {
 		if m, err := meta.Accessor(a.obj); err == nil { // else a kind without metadata
-			name = m.GetName() // each attempt at a generated name has its own
+			name = m.GetName() // each attempt of generateName has its own name
 		}
 	}
 	if a.t.isNamespaces() {
@@ -93,7 +93,7 @@ func (a admitted) attributes(ctx context.Context) (record, shown admission.Attri
 
 func (t *Type) isNamespaces() bool { return t.Resource == "namespaces" && t.Group == "" }
 
-// objectInterfaces are what plugins may ask of a type, in the context of a request.
+// objectInterfaces answer what plugins ask about a type, in the context of a request.
 type objectInterfaces struct {
 	t        *Type
 	ctx      context.Context
@@ -114,13 +114,13 @@ func (o objectInterfaces) GetEquivalentResourceMapper() runtime.EquivalentResour
 	return equivalents{o}
 }
 
-// admissionScheme is a scheme that has another convertor for what plugins are shown than for what clients are.
+// admissionScheme is a scheme whose convertor for plugins differs from its convertor for clients.
 type admissionScheme interface {
 	ForAdmission() runtime.ObjectConvertor
 }
 
-// The options that plugins see of a write that came without: those of a client that asked for nothing. They are shared,
-// and not changed.
+// Plugins see these options for a write that came without any: the options of a client that set nothing. They are shared and must not
+// be changed.
 var (
 	plainCreate = &metav1.CreateOptions{TypeMeta: optionsKind("CreateOptions")}
 	plainUpdate = &metav1.UpdateOptions{TypeMeta: optionsKind("UpdateOptions")}
@@ -130,7 +130,7 @@ func optionsKind(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{Kind: kind, APIVersion: metav1.SchemeGroupVersion.String()}
 }
 
-// createOptionsOf are the options of the create that an update comes to when there is no object.
+// createOptionsOf converts the options of an update that creates the object, since there is none.
 func createOptionsOf(o *metav1.UpdateOptions) *metav1.CreateOptions {
 	return &metav1.CreateOptions{TypeMeta: optionsKind("CreateOptions"), DryRun: o.DryRun, FieldManager: o.FieldManager,
 		FieldValidation: o.FieldValidation}

@@ -14,26 +14,26 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Audit records writes. It is told of every one, also of those that are a part of what it records of a client's request. Its methods
-// are called by the goroutine that writes.
+// Audit records writes: every write, also the ones that are part of a client's request which it records. The goroutine that writes calls
+// its methods.
 type Audit interface {
-	// Begin comes before a write, and returns the context with which that goes on. An error refuses the write; one of the server's own that
-	// the audit does not take is refused with an error that is ErrNotRecorded.
+	// Begin comes before a write, and returns the context for the rest of the write. An error refuses the write; if the audit does not
+	// accept a write of the server's own, the error is ErrNotRecorded.
 	Begin(ctx context.Context) (context.Context, error)
-	// Sent tells what a write is about before admission has seen it: an object in its hub form, or DeleteOptions. That is what a
-	// client would have sent, had there been one. It must not be kept. A write that is tried again tells again.
+	// Sent reports the subject of a write before admission has seen it: an object in its hub form, or DeleteOptions, as a client would have
+	// sent it if the writer is not a client. The audit must not keep it. A write that is tried again calls Sent again.
 	Sent(ctx context.Context, t *Type, obj runtime.Object)
-	// End comes after a write that was begun, once, before it is answered; ctx is that of Begin.
+	// End comes once after a write that was begun, before the answer; ctx is the context that Begin returned.
 	End(ctx context.Context, e *AuditEvent)
 }
 
-// ErrNotRecorded says that a request, or a write of the server's own, was not begun, since the audit that has to take it first did not.
+// ErrNotRecorded: the audit has to record a request, or a write of the server's own, before it begins, and failed to.
 var ErrNotRecorded = errors.New("failed to store audit event")
 
-// AuditEvent is a write that is over, by its outcome.
+// AuditEvent is a finished write with its outcome.
 type AuditEvent struct {
 	User user.Info
-	// Verb is that of the request: create, update, patch, delete, deletecollection.
+	// Verb is the verb of the request: create, update, patch, delete, deletecollection.
 	Verb string
 	// Resource and Subresource are those of the request.
 	Resource    schema.GroupVersionResource
@@ -41,19 +41,19 @@ type AuditEvent struct {
 	Namespace   string
 	// Name is empty when the write failed before there was one, and for a collection.
 	Name string
-	// Type is that of what was written. Nil for an operation.
+	// Type is the type of the written object. Nil for an operation.
 	Type *Type
-	// Object is what was stored, or what was deleted as it was last; nil when nothing was, and for an operation or a collection.
+	// Object is the stored object, or the last state of a deleted one; nil when nothing was written, and for an operation or a collection.
 	Object *Object
-	// Created: the object is new. Gone: it is removed, and had this UID.
+	// Created: the object is new. Gone: the object is removed, and had this UID.
 	Created, Gone bool
 	UID           types.UID
 	DryRun        bool
-	// Err is why it failed, before that becomes a Status; nil when the write took effect, or there was nothing to write.
+	// Err is the error of the write, before it becomes a Status; nil when the write took effect, or there was nothing to write.
 	Err error
 }
 
-// begin tells the audit of a write.
+// begin calls Audit.Begin.
 func (p *Pipeline) begin(ctx context.Context) (context.Context, error) {
 	if p.audit == nil {
 		return ctx, nil
@@ -61,14 +61,14 @@ func (p *Pipeline) begin(ctx context.Context) (context.Context, error) {
 	return p.audit.Begin(ctx)
 }
 
-// sent tells the audit what it is about.
+// sent calls Audit.Sent.
 func (p *Pipeline) sent(ctx context.Context, t *Type, obj runtime.Object) {
 	if p.audit != nil {
 		p.audit.Sent(ctx, t, obj)
 	}
 }
 
-// written tells the audit what became of a write.
+// written calls Audit.End with the outcome of a write.
 func (p *Pipeline) written(ctx context.Context, e AuditEvent) {
 	if p.audit == nil {
 		return
@@ -88,7 +88,7 @@ func (p *Pipeline) written(ctx context.Context, e AuditEvent) {
 	p.audit.End(ctx, &e)
 }
 
-// decided notes on the event of a request how it was authorized, as kube-apiserver does.
+// decided annotates the request's audit event with the authorizer's decision, as kube-apiserver does.
 func (p *Pipeline) decided(ctx context.Context, decision authorizer.Decision, reason string, err error) {
 	if p.audit == nil {
 		return
@@ -104,8 +104,8 @@ func (p *Pipeline) decided(ctx context.Context, decision authorizer.Decision, re
 	}
 }
 
-// noting has plugins look at a write, and notes on the event of the request what they have to say of it. record is upstream's: who
-// looks at objects that are made when they are asked for writes into that, too.
+// noting runs look, which calls plugins, and copies their annotations to the request's audit event. record is upstream's type: a wrapper
+// that makes the objects on demand writes the annotations into record, too.
 func (p *Pipeline) noting(ctx context.Context, record admission.Attributes, look func() error) error {
 	if p.audit == nil || audit.AuditContextFrom(ctx) == nil {
 		return look()
@@ -113,7 +113,7 @@ func (p *Pipeline) noting(ctx context.Context, record admission.Attributes, look
 	return admission.WithAudit(looking(look)).(admission.MutationInterface).Admit(ctx, record, nil)
 }
 
-// looking is a plugin that looks.
+// looking is a plugin made of a function.
 type looking func() error
 
 func (looking) Handles(admission.Operation) bool { return true }

@@ -9,16 +9,17 @@ import (
 	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
-// Author is who made a change, and by what. A Store keeps it with the change for as long as that is in history, whether there is an
-// audit or not. It is found out by who commits, from the context (AuthorOf), so that no writer can leave it out.
+// Author is the user and the client that made a change. A Store keeps it with the change for as long as the change is in history, with
+// or without an audit. The store derives it from the context at commit (AuthorOf), so that no writer can leave it out.
 type Author struct {
-	// User is who sent the request, or the name of the part of the server that wrote of itself (Actor).
+	// User is the user that sent the request, or the name of the part of the server that wrote on its own behalf (Actor).
 	User string `json:"user"`
-	// As is whom User impersonated; empty: nobody.
+	// As is the user that User impersonated; empty: none.
 	As string `json:"as,omitempty"`
-	// Verb is that of the request: create, update, patch, delete, deletecollection; expire where the store ended the life of an object.
+	// Verb is the verb of the request: create, update, patch, delete, deletecollection; expire where the store ended the life of an
+	// object.
 	Verb string `json:"verb"`
-	// Subresource is that of the request: a Pod that was bound was changed by the creation of a binding.
+	// Subresource is the subresource of the request: the creation of a binding, for example, changes a Pod.
 	Subresource string `json:"subresource,omitempty"`
 	// Agent is the User-Agent of the request; empty for the parts of the server.
 	Agent string `json:"agent,omitempty"`
@@ -27,20 +28,20 @@ type Author struct {
 // Expiry is the author of deletions of objects whose lifetime has ended.
 var Expiry = Author{User: user.APIServerUser, Verb: "expire"}
 
-// requester is what a context knows of the sender of a request beside its user, which impersonation replaces.
+// requester is the sender of a request: its User-Agent, and its user, which impersonation replaces in the context.
 type requester struct{ user, agent string }
 
 type requesterKey struct{}
 
-// WithRequester is the context of a request that somebody sent, with its User-Agent.
+// WithRequester is the context of a request from a client, with its user and its User-Agent.
 func WithRequester(ctx context.Context, who user.Info, agent string) context.Context {
 	return requestctx.Set(ctx, requesterKey{}, requester{who.GetName(), agent})
 }
 
 type authorKey struct{}
 
-// ofRow is the context of a write of a row of the server's own: by who has sent the request that asks for it (for a token, say), and by
-// the server where there is none.
+// ofRow is the context of a write to one of Rowlock's own rows. The author is the sender of the request that causes the write (for a
+// token, say), or the server where there is no request.
 func ofRow(ctx context.Context, verb string) context.Context {
 	a := Author{User: user.APIServerUser}
 	if _, sent := ctx.Value(requesterKey{}).(requester); sent {
@@ -50,7 +51,7 @@ func ofRow(ctx context.Context, verb string) context.Context {
 	return context.WithValue(ctx, authorKey{}, a)
 }
 
-// unsent is the context of what an actor does while it answers a request: that was sent by somebody else.
+// unsent is the context of an actor's writes while it answers a request: the sender of that request is not their author.
 func unsent(ctx context.Context) context.Context {
 	if ctx.Value(requesterKey{}) == nil {
 		return ctx

@@ -17,17 +17,17 @@ import (
 	"github.com/rowlock/rowlock/resources/typedjson"
 )
 
-// AgeMark stands in kept cells where the age goes. It cannot come from a printer: JSON escapes the character.
+// AgeMark stands in kept cells in place of the age. It cannot come from a printer: JSON escapes the character.
 const AgeMark = "\x00"
 
-// usualRow is more than the cells of most objects take, in bytes.
+// usualRow is more than the size of the cells of most objects, in bytes.
 const usualRow = 256
 
 // CellsForm is the name of the Object.Form under which the cells of an object are kept; see Type.Cells and Type.FormID.
 const CellsForm = "cells"
 
-// Cells returns the beginning of an object's row in a Table, `{"cells":[…]` and the conditions, with AgeMark for the age;
-// or nothing when something else in it changes with the clock, and it has to be printed each time by PrintRow.
+// Cells returns the beginning of an object's row in a Table, `{"cells":[…]` and the conditions, with AgeMark for the
+// age. It returns nothing when another cell changes with the clock: PrintRow then has to print the row each time.
 func (t *Type) Cells(hub runtime.Object) ([]byte, error) {
 	if t.Table == nil || t.TableTimeDependent || !fastpath.Cells.On() {
 		return nil, nil
@@ -72,7 +72,7 @@ func (t *Type) PrintRow(hub runtime.Object) (*metav1.TableRow, error) {
 	return &table.Rows[0], nil
 }
 
-// WriteRow writes a row up to its object.
+// WriteRow writes a row up to the object in it.
 func WriteRow(buf *bytes.Buffer, row *metav1.TableRow) error {
 	buf.WriteString(`{"cells":`)
 	if cells, ok := typedjson.AppendList(buf.AvailableBuffer(), row.Cells); ok {

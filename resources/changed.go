@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// changed is the existing object and the new one, after mutating admission. None: it was found to be a repetition.
+// changed is the existing object and the new one, after mutating admission. Both are nil if the update repeats one that
+// changed nothing.
 func (u update) changed(ctx context.Context, live *Object, again *repeat) (existing, obj runtime.Object, err error) {
 	if again.known(u.Type) {
 		if existing, obj, err = u.repeated(ctx, live, again); err != nil || obj == nil {
@@ -38,7 +39,7 @@ func (u update) changed(ctx context.Context, live *Object, again *repeat) (exist
 	return existing, obj, nil
 }
 
-// existing is the live object in the hub form, if it is the one that is meant.
+// existing is the live object in the hub form, if its UID is the one that the request requires.
 func (u update) existing(ctx context.Context, live *Object) (runtime.Object, error) {
 	existing, err := u.decode(ctx, live)
 	if err != nil {

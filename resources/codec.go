@@ -22,15 +22,15 @@ import (
 	"github.com/rowlock/rowlock/resources/untypedjson"
 )
 
-// DecodeHub returns a stored object in the hub form. The result is the caller's own, but that its strings may be parts of
-// the stored bytes: who keeps one for long clones it.
+// DecodeHub returns a stored object in the hub form. The result is the caller's own, but its strings may be parts of the stored bytes: a caller
+// that keeps a string for long clones it.
 //
-// Where somebody else has to be asked for that, they are asked for ConversionPatience at most.
+// A conversion by a webhook may take ConversionPatience at most.
 func (t *Type) DecodeHub(o *Object) (runtime.Object, error) {
 	return t.DecodeHubInContext(context.Background(), o)
 }
 
-// DecodeHubInContext is DecodeHub for a request: nobody is asked for longer than ctx lasts.
+// DecodeHubInContext is DecodeHub for a request: a conversion by a webhook takes no longer than ctx lasts.
 func (t *Type) DecodeHubInContext(ctx context.Context, o *Object) (runtime.Object, error) {
 	gvk := t.StorageKind()
 	if t.Converted != nil && !t.IsIn(o, t.Hub) {
@@ -79,8 +79,8 @@ func (t *Type) DecodeStored(o *Object) (runtime.Object, error) {
 	return obj, nil
 }
 
-// kindsOfGroup makes objects of any kind of a group without Go types. History has objects of the name of the resource from before its definition
-// was deleted and made again, perhaps with another kind. They are shown with the kind that they had, as by kube-apiserver.
+// kindsOfGroup makes objects of any kind of a group without Go types. A definition may have been deleted and made again with another kind:
+// history then has objects of the earlier kind under the same resource. They are shown with their own kind, as by kube-apiserver.
 type kindsOfGroup struct {
 	runtime.ObjectCreater
 	group string
@@ -96,8 +96,8 @@ func (k kindsOfGroup) New(kind schema.GroupVersionKind) (runtime.Object, error) 
 	return u, nil
 }
 
-// complete fills in today's defaults of what was stored. A kind without a Go type, whose fields no decoder knows,
-// loses those that nobody knows, too.
+// complete fills in today's defaults of a stored object. For a kind without a Go type, whose fields no decoder checks, it also drops the fields
+// that the schema does not have.
 func (t *Type) complete(versioned runtime.Object) {
 	if c, ok := t.Scheme.(completer); ok {
 		c.Complete(versioned)
@@ -111,8 +111,8 @@ type completer interface {
 	Settle(versioned runtime.Object) error
 }
 
-// settle is complete for what is to be stored, whoever made it: a request that was decoded, a patch, a webhook. Where something is wrong
-// that no rules of the type have found, it is an error.
+// settle is complete for an object that is about to be stored, made by a decoded request, a patch or a webhook. It returns an error for a
+// problem that no rules of the type have found.
 func (t *Type) settle(versioned runtime.Object) error {
 	if c, ok := t.Scheme.(completer); ok {
 		return c.Settle(versioned)
@@ -124,9 +124,8 @@ func (t *Type) settle(versioned runtime.Object) error {
 	return nil
 }
 
-// decodeKnown decodes what begins with the kind that is expected, as everything does that was stored by this version. To
-// find that out by parsing, as a serializer does, would cost as much again. It returns nil when the kind is another, and when
-// there is anything wrong.
+// decodeKnown decodes data that begins with the expected kind, as everything does that this version stored. A serializer parses the data once
+// more to find the kind, which would double the cost. It returns nil for another kind, and for any other problem.
 func (t *Type) decodeKnown(data []byte, gvk schema.GroupVersionKind) runtime.Object {
 	if !bytes.HasPrefix(data, t.Head(gvk.GroupVersion())) {
 		return nil
@@ -144,8 +143,7 @@ func (t *Type) decodeKnown(data []byte, gvk schema.GroupVersionKind) runtime.Obj
 	return obj
 }
 
-// decodeUntyped decodes an object without a Go type that says the kind that is expected. It returns nil for any other, and where there is
-// anything wrong.
+// decodeUntyped decodes an object without a Go type that has the expected kind. It returns nil for any other kind, and for any other problem.
 func (t *Type) decodeUntyped(data []byte, gvk schema.GroupVersionKind) runtime.Object {
 	obj, err := t.Scheme.New(gvk)
 	if err != nil {
@@ -164,8 +162,8 @@ func (t *Type) decodeUntyped(data []byte, gvk schema.GroupVersionKind) runtime.O
 	return u
 }
 
-// ToHub converts an object of a served version to the hub form, that of the version's own group (an Event has one Go
-// type for two groups). The two may share memory: neither outlives the other.
+// ToHub converts an object of a served version to the hub form of the version's own group (an Event has one Go type for two groups). The two may
+// share memory, so the caller must not use one after the other.
 func (t *Type) ToHub(versioned runtime.Object) (runtime.Object, error) {
 	var to runtime.GroupVersioner = runtime.InternalGroupVersioner
 	if !t.Hub.Empty() {
@@ -192,7 +190,7 @@ func (t *Type) toVersion(ctx context.Context, hub runtime.Object, gv schema.Grou
 	return t.ToVersion(hub, gv)
 }
 
-// contextConvertor is a scheme that may have to ask somebody.
+// contextConvertor is a scheme that may have to call a conversion webhook.
 type contextConvertor interface {
 	ConvertInContext(ctx context.Context, in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
 }
@@ -201,13 +199,13 @@ type unsafeConvertor interface {
 	UnsafeConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
 }
 
-// NewDraft encodes an object in the hub form for the store. The object's resourceVersion is overwritten.
+// NewDraft encodes an object in the hub form for the store. It overwrites the object's resourceVersion.
 //
-// Some defaults depend on what a strategy has set since the object was decoded (a Job takes the labels of its template, a
-// claim without a phase is Pending). kube-apiserver sets them when it reads the object back; here they are stored, because
-// what is stored is copied to clients as it is.
+// Some defaults depend on fields that a strategy has set since the object was decoded (a Job takes the labels of its template, a claim without a
+// phase is Pending). kube-apiserver sets them when it reads the object back; here they are stored, because the stored bytes are copied to
+// clients unchanged.
 //
-// Where somebody else has to be asked for the version that is stored, they are asked no longer than ctx lasts.
+// A conversion to the storage version by a webhook takes no longer than ctx lasts.
 func (t *Type) NewDraft(ctx context.Context, hub runtime.Object) (Draft, error) {
 	in := t.StorageVersion
 	if t.StoredIn != nil {
@@ -255,7 +253,7 @@ func (t *Type) newDraft(ctx context.Context, hub runtime.Object, in schema.Group
 		return Draft{}, fmt.Errorf("%s was encoded without a resourceVersion", t.Kind)
 	}
 	if t.Untyped {
-		hub = versioned // attributes are read of any version: nobody has to be asked for the hub form
+		hub = versioned // attributes are read from any version, so this needs no conversion webhook
 	} else if hub, err = t.ToHub(versioned); err != nil {
 		return Draft{}, err
 	}
@@ -263,7 +261,7 @@ func (t *Type) newDraft(ctx context.Context, hub runtime.Object, in schema.Group
 	return d, err
 }
 
-// encode returns the JSON of an object as it is stored, with no room behind it: it may be kept for long.
+// encode returns the JSON of an object as it is stored, without spare capacity: it may be kept for long.
 func (t *Type) encode(versioned runtime.Object) ([]byte, error) {
 	room := encodeRoom.Get().(*[]byte)
 	defer encodeRoom.Put(room)
@@ -297,17 +295,16 @@ func (t *Type) encode(versioned runtime.Object) ([]byte, error) {
 	return data, nil
 }
 
-// encodeRoom has the room in which objects are encoded before their size is known.
+// encodeRoom has the buffers in which objects are encoded before their size is known.
 var encodeRoom = sync.Pool{New: func() any { return new([]byte) }}
 
-// emptyList is what a text with an empty list has in it, and few others. It begins with a byte that is rare, or the search would stop
-// at every colon.
+// emptyList occurs in every text that has an empty list, and in few others. It begins with a rare byte; a pattern with the colon would stop the
+// search at every colon.
 var emptyList = []byte("[]")
 
-// forgetEmptyLists makes empty lists null, below structs, pointers and lists. kube-apiserver stores built-in types as
-// protobuf, which does not tell the two apart, so that clients see null even where they have sent an empty list (the
-// rules of a ClusterRole, say). Objects without a Go type are no structs and stay as they are. It tells whether there
-// was any.
+// forgetEmptyLists makes empty lists null, below structs, pointers and lists. kube-apiserver stores built-in types as protobuf, which does not
+// distinguish the two, so that clients see null even where they have sent an empty list (the rules of a ClusterRole, say). Objects without a Go
+// type are not structs and stay unchanged. It reports whether it found an empty list.
 func forgetEmptyLists(v reflect.Value) (found bool) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -334,13 +331,13 @@ func forgetEmptyLists(v reflect.Value) (found bool) {
 	return found
 }
 
-// describe notes what a store keeps of an object besides its bytes.
+// describe sets the parts of a draft that a store keeps besides the bytes.
 func (t *Type) describe(d *Draft, hub runtime.Object) error {
 	l, f, err := t.Attrs(hub)
 	if err != nil {
 		return err
 	}
-	// These stay as long as the object does. The strings are clones, or they would keep the whole request with them.
+	// These stay as long as the object. The strings are clones: parts of the request would keep the whole request in memory.
 	if len(l) > 0 {
 		d.Labels = make(labels.Set, len(l))
 	}
@@ -356,9 +353,9 @@ func (t *Type) describe(d *Draft, hub runtime.Object) error {
 		}
 	}
 	if t.Untyped {
-		return nil // its columns are those of one version, and may change while it stays
+		return nil // its columns belong to one version, and may change while the object stays
 	}
-	// While the object is at hand: to decode it again for the first who wants a Table would cost ten times as much.
+	// The object is at hand now: to decode it again for the first request of a Table would cost ten times as much.
 	d.Cells, err = t.Cells(hub)
 	return err
 }

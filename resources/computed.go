@@ -5,30 +5,30 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ComputedQuery is what a get or a list asks of a type whose objects are found out when they are asked for. The type may leave out
-// what does not match, and need not: who asks selects of what it is given.
+// ComputedQuery is a get or a list of a type whose objects are computed on request. The type may leave out objects that do not match,
+// but need not: the caller filters the result.
 type ComputedQuery struct {
-	// Namespace is that of the request; empty: all, or the type has none.
+	// Namespace is the namespace of the request; empty: all namespaces, or a cluster-scoped type.
 	Namespace string
-	// Name is that of the object that is to be got; empty: it is a list.
+	// Name is the name of the object of a get; empty: the request is a list.
 	Name string
-	// Fields is the field selector of a list; nil: there is none.
+	// Fields is the field selector of a list; nil: none.
 	Fields fields.Selector
-	// Limit is how many objects a list is to have at most; 0: all there are.
+	// Limit is the greatest number of objects of a page; 0: no limit.
 	Limit int64
-	// Continue is what the page before ended with (ComputedPage); empty: it is the first one.
+	// Continue is the token at the end of the page before (ComputedPage); empty: this is the first page.
 	Continue string
 }
 
-// ComputedPage is what there is.
+// ComputedPage is the result of a ComputedQuery.
 type ComputedPage struct {
 	// Objects are in the hub form.
 	Objects []runtime.Object
-	// Continue is where a list with a limit goes on; empty: this is its end. Types that have few objects return all, whatever the limit.
+	// Continue is the token of the next page; empty: this is the last one. Types that have few objects return all, whatever the limit.
 	Continue string
 }
 
-// Selected returns the value that an object has to have in a field to be selected.
+// Selected returns the value that the field selector requires of a field.
 func (q *ComputedQuery) Selected(field string) (value string, ok bool) {
 	if q.Fields == nil {
 		return "", false

@@ -18,27 +18,27 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// maxNameAttempts is how often a create with generateName draws another name before the client is told of the
-// collision, as kube-apiserver does since v1.30 (KEP-4420).
+// maxNameAttempts is the number of names that a create with generateName tries before it reports the collision to the client, as
+// kube-apiserver does since v1.30 (KEP-4420).
 const maxNameAttempts = 8
 
-// errRevisionOfNew is kube-apiserver's text; it has no code of its own, so that it becomes a 500.
+// errRevisionOfNew is kube-apiserver's text; it has no code of its own, so the answer is a 500.
 var errRevisionOfNew = errors.New("resourceVersion should not be set on objects to be created")
 
 // CreateRequest is the creation of one object.
 type CreateRequest struct {
 	Type *Type
-	// Object is the new object in the hub form. It is changed and kept.
+	// Object is the new object in the hub form. Create changes it and keeps it.
 	Object runtime.Object
-	// Decode, when set, makes Object of what was sent, and may set Options and DryRun. It is called again when the object is too
+	// Decode, when set, makes Object from the body, and may set Options and DryRun. It is called again when the object is too
 	// large with its managedFields, which kube-apiserver then leaves out.
 	Decode func() (runtime.Object, error)
-	// Options are those of the request, for admission. Nil: there are none.
+	// Options are the options of the request, for admission. Nil: none.
 	Options *metav1.CreateOptions
-	// DryRun: everything happens but the storing.
+	// DryRun: the create does everything except the storing.
 	DryRun bool
 
-	// name is what the object was sent with, which admission may change. Empty: it is to be generated.
+	// name is the name that the object was sent with; admission may change the object's. Empty: the name is to be generated.
 	name string
 }
 
@@ -110,7 +110,7 @@ func (t *Type) permit(ctx context.Context, obj, old runtime.Object) error {
 	return t.Permit(ctx, obj, old)
 }
 
-// disown takes managedFields out of an object.
+// disown removes the managedFields of an object.
 func disown(obj runtime.Object) {
 	if m, err := meta.Accessor(obj); err == nil {
 		m.SetManagedFields(nil)
@@ -121,7 +121,7 @@ func (r *CreateRequest) admitted(obj runtime.Object) admitted {
 	return admitted{t: r.Type, obj: obj, name: r.name, op: admission.Create, options: r.Options, dryRun: r.DryRun}
 }
 
-// nameOf is the name of an object, empty for none.
+// nameOf is the name of an object, empty for a nil object.
 func nameOf(obj runtime.Object) string {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -130,7 +130,7 @@ func nameOf(obj runtime.Object) string {
 	return m.GetName()
 }
 
-// errTaken: another writer took what the object was to get of a shared supply before it was stored.
+// errTaken: another writer took the object's share of a supply (an address, a port) before the object was stored.
 var errTaken = errors.New("allocated by another request")
 
 // createOnce creates an object under one name.
@@ -138,7 +138,7 @@ func (p *Pipeline) createOnce(ctx context.Context, r *CreateRequest, obj runtime
 	if r.Type.Allocate == nil {
 		return p.attempt(ctx, r, obj)
 	}
-	// Each round that is lost was won by another request, so this comes to an end.
+	// Another request won each round that this one loses, so the loop ends.
 	for {
 		stored, err := p.attempt(ctx, r, obj.DeepCopyObject())
 		if !errors.Is(err, errTaken) || ctx.Err() != nil {
@@ -152,8 +152,8 @@ func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Ob
 	if err != nil {
 		return nil, err
 	}
-	sent, perr := revisionOfObject(m.GetResourceVersion()) // what is no number is passed over, as kube-apiserver does
-	// Without a name there is nothing to allocate to. A dry run goes on to say all that is wrong.
+	sent, perr := revisionOfObject(m.GetResourceVersion()) // a value that is not a number is ignored, as in kube-apiserver
+	// Without a name nothing can be allocated. A dry run goes on, to report all errors.
 	nothing := r.DryRun && m.GetName() == "" && m.GetGenerateName() == ""
 	a := r.admitted(obj)
 	writes, err := prepareCreate(allocatingDry(ctx, r.DryRun), p.store, r.Type, obj, !nothing, func() error { return p.validate(ctx, a) })
@@ -171,7 +171,7 @@ func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Ob
 		return nil, p.exists(ctx, r, writes, obj)
 	}
 	if conflict := (*ConflictError)(nil); errors.As(err, &conflict) || errors.Is(err, ErrNotFound) {
-		return nil, errTaken // of what others share: the object itself is new
+		return nil, errTaken // a key of the supply: the object itself is new
 	}
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Ob
 	return stored[0], nil
 }
 
-// exists is the error of a create one of whose writes found its key taken: the object's own, or one of a supply.
+// exists is the error of a create that found a key taken: the object's own, or a key of a supply.
 func (p *Pipeline) exists(ctx context.Context, r *CreateRequest, writes []Write, obj runtime.Object) error {
 	if slices.ContainsFunc(writes[1:], func(w Write) bool { return w.Op == Create }) {
 		if _, err := p.store.Get(ctx, writes[0].Key, At{Match: MostRecent}); errors.Is(err, ErrNotFound) {
@@ -189,9 +189,9 @@ func (p *Pipeline) exists(ctx context.Context, r *CreateRequest, writes []Write,
 	return alreadyExists(ctx, p.store, r.Type, writes[0].Key, obj)
 }
 
-// PrepareCreate takes a new object (hub form, which it changes) through the create rules of its type to the writes that
-// would store it: the object's own first, then those of what is allocated to it. It is for what is written as part of
-// another object's write (Type.Allocate), whose admission stands for it.
+// PrepareCreate applies the create rules of its type to a new object (hub form, which it changes) and returns the writes that
+// would store it: the object's own first, then those of its allocations. It is for objects that are written as part of another
+// object's write (Type.Allocate), whose admission covers them.
 //
 // Errors are API status errors, or those of the Reader.
 func PrepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object) ([]Write, error) {
@@ -221,7 +221,7 @@ func prepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, a
 			return nil, err
 		}
 	}
-	key, err := t.RequestKey(ctx, strings.Clone(m.GetName())) // it outlives the request, of which it is a part
+	key, err := t.RequestKey(ctx, strings.Clone(m.GetName())) // the key outlives the request, which the name is a part of
 	if err != nil {
 		return nil, err
 	}
@@ -235,8 +235,8 @@ func prepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, a
 	return t.required(append([]Write{{Op: Create, Key: key, Draft: draft, TTL: t.ttl(obj)}}, allocated...)), nil
 }
 
-// required adds to the writes of an object, its own first, the condition that the rules are still the ones that it was made by.
-// What removes an object goes by no rules.
+// required adds to the writes of an object, its own first, the condition that the definition of the type has not changed since
+// it was read. A removal applies no rules and needs no condition.
 func (t *Type) required(writes []Write) []Write {
 	if r := t.Requires; r != nil && len(writes) > 0 && writes[0].Op != Delete {
 		writes = append(writes, Write{Op: Expect, Key: r.Key, From: r.Revision})
@@ -260,7 +260,7 @@ func allocatingDry(ctx context.Context, dry bool) context.Context {
 	return ctx
 }
 
-// AllocatesDry tells Type.Allocate whether nothing of what it allocates is going to be stored.
+// AllocatesDry tells Type.Allocate whether nothing that it allocates will be stored.
 func AllocatesDry(ctx context.Context) bool { return ctx.Value(dryAllocationKey{}) != nil }
 
 func createDry(ctx context.Context, s Reader, t *Type, w Write, obj runtime.Object) (*Object, error) {
@@ -273,8 +273,8 @@ func createDry(ctx context.Context, s Reader, t *Type, w Write, obj runtime.Obje
 	return NewObject(w.Key, w.Draft.withoutRevision(), 0), nil
 }
 
-// alreadyExists is the error of a create whose name is taken: it tells a generated name from a given one, and says when
-// the object in the way is being deleted.
+// alreadyExists is the error of a create whose name is taken: it distinguishes a generated name from a given one, and says when
+// the existing object is being deleted.
 func alreadyExists(ctx context.Context, s Reader, t *Type, key Key, obj runtime.Object) error {
 	err := rest.CheckGeneratedNameError(ctx, t.CreateStrategy, apierrors.NewAlreadyExists(t.RequestResource(ctx), key.Name), obj)
 	current, gerr := s.Get(ctx, key, At{Match: MostRecent})
@@ -292,7 +292,7 @@ func alreadyExists(ctx context.Context, s Reader, t *Type, key Key, obj runtime.
 	return err
 }
 
-// RequestKey returns the key that a request means by a name, in the namespace of its context.
+// RequestKey returns the key of a name in the namespace of the request's context.
 func (t *Type) RequestKey(ctx context.Context, name string) (Key, error) {
 	namespace := ""
 	if t.Namespaced {

@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// declared is an object with what is declared of it by the tags of its Go type (KEP-5073), and the one before an update.
+// declared is an object for declarative validation by the tags of its Go type (KEP-5073), and the object before an update.
 type declared struct {
 	strategy rest.DeclarativeValidationStrategy
 	obj, old runtime.Object
@@ -23,16 +23,16 @@ type declared struct {
 	config   rest.DeclarativeValidationConfig
 }
 
-// valid tells whether there is nothing against the object. Upstream copies both objects deeply before it converts them, and names the
-// metric of a failure beforehand; here they are converted as for encoding, without a copy. It is false, too, for what only upstream
-// can judge.
+// valid reports whether declarative validation finds no error. Upstream deep-copies both objects before it converts them, and names
+// the metric of a failure beforehand; here they are converted as for encoding, without a copy. It also returns false for objects that
+// only upstream can judge.
 func (d declared) valid(ctx context.Context) (ok bool) {
 	if !fastpath.Declared.On() {
 		return false
 	}
 	defer func() {
 		if recover() != nil {
-			ok = false // upstream makes an error of it
+			ok = false // upstream returns an error for a panic
 		}
 		if !ok {
 			fastpath.Declared.Fallback()
@@ -64,7 +64,8 @@ func (d declared) valid(ctx context.Context) (ok bool) {
 	return false
 }
 
-// scheme is that of the rest.DeclarativeValidation that a strategy embeds; nil where it does not, and validates in a way of its own.
+// scheme is the scheme of the rest.DeclarativeValidation that a strategy embeds; nil if the strategy embeds none and validates in its
+// own way.
 func (d declared) scheme() *runtime.Scheme {
 	v := reflect.ValueOf(d.strategy)
 	if v.Kind() != reflect.Struct {
@@ -86,5 +87,6 @@ func (d declared) scheme() *runtime.Scheme {
 
 var declarationType = reflect.TypeFor[rest.DeclarativeValidation]()
 
-// declarations has for each type of strategies the index of the rest.DeclarativeValidation in it. There are as many as in the program.
+// declarations maps each type of strategies to the index of its rest.DeclarativeValidation. Its size is bounded by the types in the
+// program.
 var declarations sync.Map

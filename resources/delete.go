@@ -20,39 +20,39 @@ import (
 type DeleteRequest struct {
 	Type *Type
 	Name string
-	// Decode, when set, reads what was sent into Options.
+	// Decode, when set, decodes the body into Options.
 	Decode func() error
-	// Options are those of the request, their preconditions among them. Nil: there are none. The strategy may change
-	// them, as kube-apiserver's do (a default grace period is filled in).
+	// Options are the options of the request, with its preconditions. Nil: none. The strategy may change them, as kube-apiserver's do (a default
+	// grace period is filled in).
 	Options *metav1.DeleteOptions
-	// Precondition is what the requester has judged, besides the preconditions of Options: it fails when the object is
-	// no longer to be deleted. It is called for each attempt, before admission. May be nil.
+	// Precondition is the requester's own check, besides the preconditions of Options: it fails when the object must no longer be deleted. It is
+	// called for each attempt, before admission. May be nil.
 	Precondition func(ctx context.Context, obj runtime.Object) error
 
-	// sent are the options as admission sees them. filled: with the grace period that the strategy has filled in, as kube-apiserver shows
-	// them, but for the deletion of a collection.
+	// sent are the options as admission sees them. filled: admission sees the grace period that the strategy has filled in, as in kube-apiserver,
+	// except for the deletion of a collection.
 	sent   *metav1.DeleteOptions
 	filled bool
 }
 
-// Deleted is what a deletion came to.
+// Deleted is the result of a deletion.
 type Deleted struct {
-	// Object is the last state: of the object that is gone, or that is now being deleted.
+	// Object is the last state of the object that was removed or is now being deleted.
 	Object *Object
-	// UID is that of the object.
+	// UID is the UID of the object.
 	UID types.UID
 	// Unread: the object could not be read. There is neither Object nor UID.
 	Unread bool
 	// Gone: the object is removed. Otherwise finalizers or a grace period keep it.
 	Gone bool
-	// Unchanged: the deletion was asked for before and nothing happened now.
+	// Unchanged: an earlier request started the deletion, and this one changed nothing.
 	Unchanged bool
 
-	marked runtime.Object // as it is left by a deletion that is to be followed by the removal
+	marked runtime.Object // the marked object, which the removal follows
 }
 
-// Delete deletes an object in the two phases of "Resource deletion" of the API concepts page: with finalizers or a grace
-// period it is marked and stays, otherwise it is removed. See Pipeline.
+// Delete deletes an object in the two phases of "Resource deletion" of the API concepts page: an object with finalizers or a grace period is marked
+// and stays, any other is removed. See Pipeline.
 //
 // Errors are API status errors, or those of the Store that the caller maps.
 func (p *Pipeline) Delete(ctx context.Context, r *DeleteRequest) (Deleted, error) {
@@ -76,7 +76,7 @@ func (p *Pipeline) delete(ctx context.Context, r *DeleteRequest) (Deleted, error
 		}
 	}
 	options := ptr.Deref(r.Options, metav1.DeleteOptions{}) // they may be shared with other requests
-	options.TypeMeta = optionsKind("DeleteOptions")         // webhooks are shown it; the server's own controllers do not name it
+	options.TypeMeta = optionsKind("DeleteOptions")         // webhooks see it; the server's own controllers do not set it
 	r.Options = &options
 	r.sent, r.filled = r.Options, true
 	p.sent(ctx, r.Type, r.Options)
@@ -99,15 +99,15 @@ func (r *DeleteRequest) admitted(old runtime.Object) admitted {
 	return admitted{t: r.Type, old: old, op: admission.Delete, options: r.sent, dryRun: dryrun.IsDryRun(r.sent.DryRun)}
 }
 
-// deleteTwice marks and removes an object, where both are to be seen.
+// deleteTwice marks and removes an object where watchers must see both.
 func (p *Pipeline) deleteTwice(ctx context.Context, r *DeleteRequest, key Key) (Deleted, error) {
 	d, again, err := p.deleteOnce(ctx, r, key)
 	if err != nil || !again {
 		return d, err
 	}
-	// A type with a grace period that was asked to go at once: watchers see it marked first, then gone, as
-	// kube-apiserver shows it. Whoever removes it in between has done the same work. It is done in two transactions only where the second
-	// half is refused, which leaves it marked, or has more to write.
+	// The type has a grace period and the request asks for an immediate deletion: watchers see the object marked first, then removed, as with
+	// kube-apiserver. If another request removes it in between, the result is the same. Two transactions are needed only where the removal is
+	// refused, which leaves the object marked, or has more writes.
 	if rv := r.preconditionRevision(); rv != nil {
 		*rv = FormatRevision(d.Object.Revision)
 	}
@@ -119,7 +119,7 @@ func (p *Pipeline) deleteTwice(ctx context.Context, r *DeleteRequest, key Key) (
 	return last, err
 }
 
-// deleteOnce marks or removes the object. again is set when it was marked and is to be removed right away.
+// deleteOnce marks or removes the object. again is set when it was marked and a removal has to follow at once.
 func (p *Pipeline) deleteOnce(ctx context.Context, r *DeleteRequest, key Key) (d Deleted, again bool, err error) {
 	options := r.Options
 	stored, err := GuaranteedUpdate(ctx, p.store, key, func(live *Object) ([]Write, error) {
@@ -127,7 +127,7 @@ func (p *Pipeline) deleteOnce(ctx context.Context, r *DeleteRequest, key Key) (d
 		if live == nil {
 			return nil, apierrors.NewNotFound(r.Type.RequestResource(ctx), r.Name)
 		}
-		r.Options = options.DeepCopy() // strategies write into it; a second round starts anew
+		r.Options = options.DeepCopy() // strategies write into the options; a second round starts anew
 		w, err := p.prepareDelete(ctx, r, live, &d, &again)
 		if err != nil || w == nil {
 			return nil, err
@@ -152,15 +152,14 @@ func (p *Pipeline) deleteOnce(ctx context.Context, r *DeleteRequest, key Key) (d
 	switch {
 	case d.Object != nil:
 	case d.Gone && d.marked != nil:
-		d.Object = stored.At(stored.Revision + 1) // the mark is followed by the removal
+		d.Object = stored.At(stored.Revision + 1) // the removal follows the mark
 	default:
 		d.Object = stored
 	}
 	return d, again, nil
 }
 
-// removes tells whether an object that is about to be marked can be removed by the same transaction: what is asked about a removal is asked about it
-// as it will be then.
+// removes reports whether one transaction can mark the object and remove it: the checks of the removal see the object as marked.
 func (p *Pipeline) removes(ctx context.Context, r *DeleteRequest, marked runtime.Object) bool {
 	if r.Type.Allocate != nil || r.Type.Terminate != nil || r.Precondition != nil && r.Precondition(ctx, marked) != nil {
 		return false
@@ -168,7 +167,7 @@ func (p *Pipeline) removes(ctx context.Context, r *DeleteRequest, marked runtime
 	return p.allow(ctx, r.admitted(marked)) == nil
 }
 
-// withFreed adds to the write of a deletion those that give back what was allocated to the object.
+// withFreed adds to the write of a deletion the writes that free the allocations of the object.
 func (t *Type) withFreed(ctx context.Context, s Reader, w Write, live *Object) ([]Write, error) {
 	if t.Allocate == nil || w.Op != Delete {
 		return t.required([]Write{w}), nil
@@ -184,9 +183,8 @@ func (t *Type) withFreed(ctx context.Context, s Reader, w Write, live *Object) (
 	return append([]Write{w}, freed...), nil
 }
 
-// PrepareDelete computes the write that a deletion makes of the live object: it removes it or marks it as being deleted. nil
-// when it is marked already. It is for what is deleted as part of another object's write (Type.Allocate), whose admission
-// stands for it.
+// PrepareDelete computes the write of a deletion of the live object: a removal, or an update that marks it as being deleted. nil when it is marked
+// already. It is for objects that are deleted as part of another object's write (Type.Allocate), whose admission covers them.
 //
 // Errors are API status errors.
 func PrepareDelete(ctx context.Context, t *Type, live *Object) (*Write, error) {
@@ -225,7 +223,7 @@ func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Ob
 	}
 	marked := m.GetDeletionTimestamp() != nil
 	if marked && t.Terminate != nil && t.Terminate(obj, metav1.Now()) {
-		return r.mark(ctx, obj, live, d) // it stays as it is, and admission is not asked
+		return r.mark(ctx, obj, live, d) // the object stays, so admission is not called
 	}
 	if err := p.allow(ctx, r.admitted(obj)); err != nil {
 		return nil, err
@@ -255,7 +253,7 @@ func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Ob
 	return r.mark(ctx, obj, live, d)
 }
 
-// mark is the write that leaves an object marked as being deleted; nil when it is so already.
+// mark is the write that leaves an object marked as being deleted; nil when it is marked already.
 func (r *DeleteRequest) mark(ctx context.Context, obj runtime.Object, live *Object, d *Deleted) (*Write, error) {
 	t := r.Type
 	draft, err := t.keptDraft(ctx, obj)
@@ -318,7 +316,7 @@ func (t *Type) propagation(ctx context.Context, m metav1.Object, o *metav1.Delet
 		case *orphan:
 			return metav1.DeletePropagationOrphan
 		case t.Terminate != nil:
-			return metav1.DeletePropagationForeground // a namespace means it so
+			return metav1.DeletePropagationForeground // for a namespace, false means foreground
 		}
 		return metav1.DeletePropagationBackground
 	}
@@ -350,7 +348,7 @@ func sameSet(a, b []string) bool {
 	return true
 }
 
-// DeletedStatus is the answer to a delete of a type that does not return the object.
+// DeletedStatus is the answer to a delete for a type whose deletes do not return the object.
 func (t *Type) DeletedStatus(ctx context.Context, name string, uid types.UID) runtime.Object {
 	r := t.RequestResource(ctx)
 	return &metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{

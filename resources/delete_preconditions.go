@@ -19,14 +19,14 @@ func (r *DeleteRequest) preconditionRevision() *string {
 	return r.Options.Preconditions.ResourceVersion
 }
 
-// pending tells whether the object is being deleted already, within a grace period that the request does not shorten: nothing happens
-// then. Errors: those of the preconditions. Admission is not asked in either case, as by kube-apiserver.
+// pending reports whether the object is being deleted already, within a grace period that the request does not shorten: the request then
+// changes nothing. Errors: those of the preconditions. Admission is not called in either case, as in kube-apiserver.
 func (r *DeleteRequest) pending(ctx context.Context, obj runtime.Object, m metav1.Object) (bool, error) {
 	if r.Type.Terminate != nil || m.GetDeletionTimestamp() == nil && r.Options.Preconditions == nil && !r.fills() {
 		return false, nil
 	}
 	options := r.Options.DeepCopy()
-	_, pending, err := rest.BeforeDelete(r.Type.DeleteStrategy, ctx, obj.DeepCopyObject(), options) // it writes into both
+	_, pending, err := rest.BeforeDelete(r.Type.DeleteStrategy, ctx, obj.DeepCopyObject(), options) // BeforeDelete writes into both
 	if r.filled && options.GracePeriodSeconds != nil {
 		sent := *r.sent
 		sent.GracePeriodSeconds = options.GracePeriodSeconds
@@ -35,14 +35,14 @@ func (r *DeleteRequest) pending(ctx context.Context, obj runtime.Object, m metav
 	return pending, err
 }
 
-// fills tells whether the strategy may write another grace period into the options, which admission is then shown.
+// fills reports whether the strategy may write another grace period into the options, which admission then sees.
 func (r *DeleteRequest) fills() bool {
 	_, graceful := r.Type.DeleteStrategy.(rest.RESTGracefulDeleteStrategy)
 	return r.filled && (graceful || ptr.Deref(r.Options.GracePeriodSeconds, 0) < 0)
 }
 
-// checkTerminated checks the preconditions of types with a first half of their own, which kube-apiserver refuses in words
-// of their own.
+// checkTerminated checks the preconditions for types with their own first phase of deletion (Terminate), with kube-apiserver's texts for
+// them.
 func (r *DeleteRequest) checkTerminated(ctx context.Context, m metav1.Object) error {
 	p := r.Options.Preconditions
 	if p == nil {
@@ -63,8 +63,8 @@ func (r *DeleteRequest) checkTerminated(ctx context.Context, m metav1.Object) er
 	return nil
 }
 
-// showUID makes the uid that the deletion is of one of its preconditions, as admission sees them: kube-apiserver does so for types with a
-// first half of their own.
+// showUID sets the object's UID as a precondition in the options that admission sees, as kube-apiserver does for types with their own
+// first phase of deletion (Terminate).
 func (r *DeleteRequest) showUID(uid types.UID) {
 	r.sent = r.sent.DeepCopy()
 	if r.sent.Preconditions == nil {

@@ -12,13 +12,13 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 )
 
-// unreadVerb is what whoever deletes an object that cannot be read has to be allowed, besides delete (KEP-3926).
+// unreadVerb is the verb that a deletion of an unreadable object requires, besides delete (KEP-3926).
 const unreadVerb = "unsafe-delete-ignore-read-errors"
 
-// deleteUnread deletes an object that can be decrypted or decoded by nobody. Its preconditions, its finalizers and admission have no say:
-// there is nothing to show to them. An object that can be read is refused.
+// deleteUnread deletes an object that cannot be decrypted or decoded. Preconditions, finalizers and admission do not apply: there is no
+// object to check. The deletion of a readable object is refused.
 func (p *Pipeline) deleteUnread(ctx context.Context, r *DeleteRequest, key Key) (Deleted, error) {
-	if r.Type.isNamespaces() { // what is in it would be left without it; kube-apiserver has no way to do so either
+	if r.Type.isNamespaces() { // the objects of the namespace would be left without it; kube-apiserver has no way to do so either
 		return Deleted{}, apierrors.NewInternalError(
 			errors.New("no unsafe deleter provided, can not honor ignoreStoreReadErrorWithClusterBreakingPotential"))
 	}
@@ -36,16 +36,16 @@ func (p *Pipeline) deleteUnread(ctx context.Context, r *DeleteRequest, key Key) 
 		switch {
 		case err == nil:
 			return Deleted{Gone: true, Unread: true}, nil
-		case !errors.Is(err, ErrNotFound): // else it is not what it was, and looked at again
+		case !errors.Is(err, ErrNotFound): // else the object has changed and is read again
 			return Deleted{}, err
 		case ctx.Err() != nil:
 			return Deleted{}, ctx.Err()
 		}
-		time.Sleep(10 * time.Millisecond) // a row that is gone from the database alone never changes
+		time.Sleep(10 * time.Millisecond) // a row that was removed in the database only never changes
 	}
 }
 
-// unread returns why the object cannot be read. Errors: those of Reader; a Conflict when it can be.
+// unread returns the reason why the object cannot be read. Errors: those of Reader; a Conflict when the object is readable.
 func (p *Pipeline) unread(ctx context.Context, r *DeleteRequest, key Key) (*TransformError, error) {
 	o, err := p.store.Get(ctx, key, At{Match: MostRecent})
 	var unread *TransformError
@@ -62,7 +62,7 @@ func (p *Pipeline) unread(ctx context.Context, r *DeleteRequest, key Key) (*Tran
 		key.InEtcd()))
 }
 
-// authorizeUnread asks for the verb, in kube-apiserver's words.
+// authorizeUnread requires the permission for unreadVerb, with kube-apiserver's error texts.
 func (p *Pipeline) authorizeUnread(ctx context.Context, r *DeleteRequest) error {
 	if p.authorizer == nil {
 		return nil

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 )
 
-// CollectionRequest is the deletion of what a list returns ("Collections" of the API concepts page).
+// CollectionRequest is the deletion of the objects of a list ("Collections" of the API concepts page).
 type CollectionRequest struct {
 	Type *Type
-	// Decode, when set, reads what was sent: it sets Options, and may set Select.
+	// Decode, when set, decodes the body: it sets Options, and may set Select.
 	Decode  func() error
 	Options *metav1.DeleteOptions
 	// Select returns the objects.
@@ -21,8 +21,8 @@ type CollectionRequest struct {
 }
 
 // DeleteCollection deletes the objects one by one, with a copy of the options for each, and ends at the first error;
-// objects that are gone already are passed over. Admission is asked for each; see Pipeline. The audit is told of the
-// whole, as of the one request that it is.
+// objects that are gone already are skipped. Admission sees each deletion; see Pipeline. The audit records one event
+// for the whole request.
 //
 // Errors are API status errors, or those of the Store that the caller maps.
 func (p *Pipeline) DeleteCollection(ctx context.Context, r *CollectionRequest) error {
@@ -53,7 +53,7 @@ func (p *Pipeline) deleteCollection(ctx context.Context, r *CollectionRequest) e
 	return nil
 }
 
-// selected are the objects to be deleted, if the user may.
+// selected returns the objects to be deleted, if the user is authorized.
 func (p *Pipeline) selected(ctx context.Context, r *CollectionRequest) ([]*Object, error) {
 	if err := p.authorize(ctx); err != nil {
 		return nil, err

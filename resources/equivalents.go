@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// equivalents say under which other names and versions the objects of a resource are served, by the catalog of the request, or
-// the present one where the write is no request's. It is a runtime.EquivalentResourceMapper. Without a registry it knows nothing
-// but the type at hand.
+// equivalents lists the other names and versions under which the objects of a resource are served, by the catalog of the
+// request, or the present one for a write outside a request. It is a runtime.EquivalentResourceMapper. Without a registry it
+// knows only the type at hand.
 type equivalents struct{ objectInterfaces }
 
 func (e equivalents) catalog() *Catalog {
@@ -19,8 +19,8 @@ func (e equivalents) catalog() *Catalog {
 	return c
 }
 
-// EquivalentResourcesFor returns the resources of the same objects, that itself among them, which serve the subresource if one
-// is named.
+// EquivalentResourcesFor returns the resources with the same objects, including the given one. If a subresource is named, only
+// those that serve it.
 func (e equivalents) EquivalentResourcesFor(resource schema.GroupVersionResource, subresource string) []schema.GroupVersionResource {
 	c := e.catalog()
 	if c == nil {
@@ -56,7 +56,7 @@ func (c *Catalog) equivalents(resource schema.GroupVersionResource, subresource 
 	return all
 }
 
-// KindFor returns the kind of what a resource or a subresource carries; zero when it is not served.
+// KindFor returns the kind of the objects of a resource or a subresource; zero when it is not served.
 func (e equivalents) KindFor(resource schema.GroupVersionResource, subresource string) schema.GroupVersionKind {
 	t, kind := e.t, resource.GroupVersion().WithKind(e.t.Kind)
 	if c := e.catalog(); c != nil {

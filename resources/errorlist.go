@@ -10,11 +10,11 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// mostErrors is how many errors of validation an answer tells. Upstream joins their texts in a time that is quadratic in how many there
-// are: those of a body of 3 MiB would take minutes and hundreds of megabytes, and go on when the client has been told of a timeout.
+// mostErrors is the greatest number of validation errors in an answer. Upstream joins their texts in quadratic time: the errors of a
+// body of 3 MiB would take minutes and hundreds of megabytes, even after the client has got a timeout.
 const mostErrors = 1000
 
-// atMost cuts a list of errors that is too long to be told, and says so in its last one.
+// atMost cuts a list of errors at mostErrors and says so in its last error.
 func atMost(errs field.ErrorList) field.ErrorList {
 	if len(errs) <= mostErrors {
 		return errs
@@ -23,8 +23,8 @@ func atMost(errs field.ErrorList) field.ErrorList {
 	return append(errs[:mostErrors:mostErrors], more)
 }
 
-// briefly validates as a strategy does, and cuts its errors. Upstream asks for declarative validation last, with all errors that were
-// found before: of the object, and of its metadata.
+// briefly validates as a strategy does, and bounds the number of errors. Upstream runs declarative validation last and passes it all
+// errors found before, of the object and of its metadata.
 type briefly struct{ strategy any }
 
 func (b briefly) ValidateDeclaratively(ctx context.Context, obj, old runtime.Object, errs field.ErrorList, op operation.Type,
@@ -52,7 +52,7 @@ type createBriefly struct {
 	show func()
 }
 
-// Validate brings back what errors may quote.
+// Validate restores the managedFields if there are errors: these may quote the object.
 func (b createBriefly) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	errs := b.RESTCreateStrategy.Validate(ctx, obj)
 	if len(errs) > 0 {
@@ -67,7 +67,7 @@ type updateBriefly struct {
 	show func()
 }
 
-// ValidateUpdate brings back what errors may quote.
+// ValidateUpdate restores the managedFields if there are errors: these may quote the object.
 func (b updateBriefly) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	errs := b.RESTUpdateStrategy.ValidateUpdate(ctx, obj, old)
 	if len(errs) > 0 {
@@ -76,12 +76,12 @@ func (b updateBriefly) ValidateUpdate(ctx context.Context, obj, old runtime.Obje
 	return errs
 }
 
-// beforeCreate applies the rules of a create. It tells a bounded number of errors.
+// beforeCreate applies the rules of a create. It returns a bounded number of errors.
 func beforeCreate(ctx context.Context, s rest.RESTCreateStrategy, obj runtime.Object) error {
 	return withoutOwners(func(show func()) error { return rest.BeforeCreate(createBriefly{s, briefly{s}, show}, ctx, obj) }, obj)
 }
 
-// beforeUpdate applies the rules of an update. It tells a bounded number of errors.
+// beforeUpdate applies the rules of an update. It returns a bounded number of errors.
 func beforeUpdate(ctx context.Context, s rest.RESTUpdateStrategy, obj, old runtime.Object) error {
 	return withoutOwners(func(show func()) error { return rest.BeforeUpdate(updateBriefly{s, briefly{s}, show}, ctx, obj, old) }, obj, old)
 }

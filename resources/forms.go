@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 )
 
-// FormsRoom is how many bytes Object.FormIfRoom keeps of all objects together. A list of a hundred thousand objects would
-// otherwise leave as much memory behind as the objects take themselves.
+// FormsRoom is the number of bytes that Object.FormIfRoom keeps of all objects together. Without a bound, a list of a hundred
+// thousand objects would leave as much memory in use as the objects themselves.
 const FormsRoom = 32 << 20
 
-// formCache is a list of the encodings made so far: a handful at most, so that a walk beats a map, and read without a
+// formCache is a linked list of the encodings made so far: a handful at most, so that a walk beats a map. It is read without a
 // lock.
 type formCache struct{ head atomic.Pointer[form] }
 
@@ -19,7 +19,7 @@ type form struct {
 	id   string
 	data []byte
 	next *form
-	// counted is set of what counts in keptForms; it ends that when the object goes.
+	// counted is set for a form that keptForms counts; it ends the count when the object is collected.
 	counted *runtime.Cleanup
 }
 
@@ -35,8 +35,8 @@ func (f *form) find(id string) *form {
 	return nil
 }
 
-// get returns an encoding, and keeps one that it has to build: always if there is no room to look for (r is nil), else if r has
-// room for it, as long as o lives. It takes the place of the one that a type which was replaced has made (Type.FormID).
+// get returns an encoding, and keeps one that it has to build: always if r is nil, else if r has room for it, as long as o lives.
+// It replaces the form of the same name that an earlier type has made (Type.FormID).
 func (c *formCache) get(id string, build func() ([]byte, error), r *room, o *Object) ([]byte, error) {
 	for {
 		head := c.head.Load()
@@ -63,7 +63,7 @@ func (c *formCache) get(id string, build func() ([]byte, error), r *room, o *Obj
 	}
 }
 
-// formName is the part of an id that stays the same when a type is replaced; empty for an id that is for all times.
+// formName is the part of an id that stays the same when a type is replaced; empty for an id that no replacement changes.
 func formName(id string) string {
 	name, _, of := strings.Cut(id, ofType)
 	if !of {
@@ -72,7 +72,7 @@ func formName(id string) string {
 	return name
 }
 
-// without returns the list without the form of that name, and this form. The list itself stays as it is.
+// without returns the list without the form of that name, and this form. The list itself is unchanged.
 func (f *form) without(name string) (rest, found *form) {
 	if name == "" || f == nil {
 		return f, nil
@@ -87,7 +87,7 @@ func (f *form) without(name string) (rest, found *form) {
 	return &form{id: f.id, data: f.data, next: after, counted: f.counted}, found
 }
 
-// uncount gives back the room that the form has taken.
+// uncount gives back the room that the form takes.
 func (f *form) uncount() {
 	if f != nil && f.counted != nil {
 		f.counted.Stop()
@@ -95,13 +95,13 @@ func (f *form) uncount() {
 	}
 }
 
-// keptForms counts what FormIfRoom has kept.
+// keptForms counts the bytes that FormIfRoom has kept.
 var keptForms room
 
 // room is a number of bytes that objects share.
 type room struct{ used atomic.Int64 }
 
-// admit counts bytes as long as the object lives; nil if there is no room for them.
+// admit counts bytes as long as the object lives; it returns nil if there is no room for them.
 func (r *room) admit(o *Object, n int) *runtime.Cleanup {
 	if r.used.Load()+int64(n) > FormsRoom {
 		return nil
@@ -114,12 +114,13 @@ func (r *room) admit(o *Object, n int) *runtime.Cleanup {
 // ofType separates the name of a form from the type that made it.
 const ofType = "\x00"
 
-// lastType numbers the types that FormID was asked of.
+// lastType is the last number that FormID gave to a type.
 var lastType atomic.Int64
 
-// FormID returns the id under which an object keeps an encoding that this type has made. Built-in types never change, so it is
-// the name. Others may be replaced by types that make other bytes of the same object; those of the type before are forgotten
-// then, but where bytes is set and both are of one Form: that says that the bytes of objects are the same, and nothing of columns.
+// FormID returns the id under which an object keeps an encoding that this type has made. Built-in types never change, so their id
+// is the name. Another type may be replaced by one that encodes the same object differently; the forms of the earlier type are
+// then dropped. They stay if bytes is set and both types have one Form, which says that the bytes of objects are the same, but not
+// the columns.
 func (t *Type) FormID(name string, bytes bool) string {
 	switch {
 	case !t.Untyped:

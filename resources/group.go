@@ -11,7 +11,7 @@ import (
 // Group is an API group with its served versions, the preferred one first.
 type Group struct {
 	Name string
-	// Priority orders groups in discovery, highest first; groups of equal priority stand in the order of their names.
+	// Priority orders groups in discovery, highest first; groups of equal priority are ordered by their names.
 	Priority int
 	Versions []*Version
 
@@ -21,8 +21,8 @@ type Group struct {
 	memo   memo
 }
 
-// Memo returns what build made of this group under a key, building it once. Catalogs share the groups that a change does not
-// touch, and with them what is derived.
+// Memo returns the result of build for this group under a key, building it once. Catalogs share the groups that a change
+// does not touch, and so also the results derived from them.
 func (g *Group) Memo(key any, build func() (any, error)) (any, error) { return g.memo.get(key, build) }
 
 // Types calls yield for every stored type of the group.
@@ -34,7 +34,7 @@ func (g *Group) Types(yield func(*Type) bool) {
 	}
 }
 
-// Defined tells whether all that the group serves is defined by objects (Type.Untyped).
+// Defined reports whether objects define all types of the group (Type.Untyped).
 func (g *Group) Defined() bool {
 	for _, s := range g.served {
 		if !s.Untyped {
@@ -47,7 +47,7 @@ func (g *Group) Defined() bool {
 // inVersion is a resource in a version of a group.
 type inVersion struct{ version, resource string }
 
-// Version is one served version of a group with what it serves, in the order of resource names.
+// Version is one served version of a group with its types, in the order of resource names.
 type Version struct {
 	schema.GroupVersion
 	// Priority orders the versions of a group, highest first; equal ones stand in the order of Kubernetes versions
@@ -56,7 +56,7 @@ type Version struct {
 	Resources []*Served
 }
 
-// newGroup makes a group. What it serves as the group before it (old, may be nil) is the same Served.
+// newGroup makes a group. It reuses each Served of the group before it (old, may be nil) that has not changed.
 func newGroup(spec GroupSpec, old *Group) *Group {
 	g := &Group{Name: spec.Name, Priority: spec.Priority, served: map[inVersion]*Served{}, stored: map[string]*Type{}, kinds: map[schema.GroupVersionKind]*Served{}}
 	for _, vs := range spec.Versions {
@@ -99,7 +99,7 @@ func servedIn(order []*Version, spec GroupSpec) map[string][]schema.GroupVersion
 	return all
 }
 
-// spec is what makes the group anew. Its slices are the caller's own.
+// spec is the GroupSpec that makes the group again. Its slices are the caller's own.
 func (g *Group) spec() *GroupSpec {
 	spec := &GroupSpec{Name: g.Name, Priority: g.Priority}
 	for _, v := range g.Versions {
@@ -112,7 +112,7 @@ func (g *Group) spec() *GroupSpec {
 	return spec
 }
 
-// without returns what the group served and the one after it (nil: there is none) serves no more, or by other bytes.
+// without returns what the group serves and its replacement (nil: none) no longer serves, or serves with other bytes.
 func (g *Group) without(after *Group) []*Served {
 	if g == nil {
 		return nil

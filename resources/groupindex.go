@@ -5,11 +5,11 @@ import "maps"
 // groupIndex finds groups by their names. It is never changed: the index after a change shares most of it with the one before.
 type groupIndex struct {
 	base map[string]*Group
-	// recent are changes since base was made. Nil: the group was removed.
+	// recent are the changes since base was made. Nil: the group was removed.
 	recent map[string]*Group
 }
 
-// mostRecent bounds recent: so many changes of a group share the cost of a new base.
+// mostRecent bounds recent: that many changes share the cost of a new base.
 const mostRecent = 64
 
 func (x groupIndex) get(name string) (*Group, bool) {

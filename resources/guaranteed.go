@@ -5,23 +5,21 @@ import (
 	"errors"
 )
 
-// GuaranteedUpdate computes a change from the current object and commits it, again and again until no other writer came
-// in between. change is called with the object, or with nil when there is none, and returns the writes that make the
-// change (the first is the object's own), or none to leave everything as it is. It may be called several times and must
-// compute from its argument alone; its error ends the loop.
+// GuaranteedUpdate computes a change from the current object and commits it, and repeats both while other writers come in between. It calls
+// change with the object, or with nil when there is none. change returns the writes of the change (the first is the object's own), or none
+// to leave everything unchanged. It may be called several times and must compute from its argument alone; its error ends the loop.
 //
-// It returns the object that was stored, or the current one when change returned no writes. A loop that keeps losing
-// ends with the context's error. Errors: those of change, and those of Commit but *ConflictError, ErrExists and
-// ErrNotFound of the object itself, which lead to another round. ErrExists of a first write under another key does not, for what change
-// makes of the object under key would find that key taken again. Nor does an *ExpectationError: what change expects is not computed from its
-// argument, so it would expect the same again.
+// It returns the object that was stored, or the current one when change returned no writes. A loop that keeps losing ends with the context's
+// error. Errors: those of change, and those of Commit. *ConflictError, ErrExists and ErrNotFound of the object itself lead to another round
+// instead. ErrExists of a first write under another key does not: change would compute the same taken key again. Nor does an
+// *ExpectationError: the expectation of change is not computed from its argument, so change would expect the same again.
 func GuaranteedUpdate(ctx context.Context, s Store, key Key, change func(current *Object) ([]Write, error)) (*Object, error) {
 	current, err := s.Get(ctx, key, At{Match: Any})
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return nil, err
 	}
-	// What is at hand may be behind the database (another server wrote). A commit finds that out, so only an answer
-	// that writes nothing needs to be sure that it looked at the most recent state.
+	// The object from the cache may be behind the database (another server wrote). A commit finds that out, so only a round without writes
+	// has to make sure that it saw the most recent state.
 	fresh := false
 	for {
 		writes, err := change(current)
@@ -63,7 +61,7 @@ func GuaranteedUpdate(ctx context.Context, s Store, key Key, change func(current
 	}
 }
 
-// isTaken tells whether there is an object, and not that of another write of the same commit alone.
+// isTaken reports whether the object exists, as opposed to an object of another write of the same commit.
 func isTaken(ctx context.Context, s Store, key Key) bool {
 	_, err := s.Get(ctx, key, At{Match: MostRecent})
 	return err == nil

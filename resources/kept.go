@@ -18,17 +18,16 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Objects without a Go type may be stored in another version than the one that a request is for, and who converts them may be
-// down. Whoever needs no more of an object than its metadata (a deletion, the garbage collector) works on it as it is kept, in
-// the version that it is stored in, and leaves it in that.
+// Objects without a Go type may be stored in another version than the request's, and the webhook that converts them may be down. A request that
+// needs only the metadata of an object (a deletion, the garbage collector) works on the stored version, and leaves the object in it.
 
 // IsIn tells whether an object is stored in a version.
 func (t *Type) IsIn(o *Object, gv schema.GroupVersion) bool {
 	return bytes.HasPrefix(o.Stored(), t.Head(gv))
 }
 
-// decodeKept returns a stored object in a form of which the metadata can be changed: that in which it is kept, or the hub form
-// where that is at hand.
+// decodeKept returns a stored object in a form whose metadata can be changed: an object without a Go type in its stored version, any other in
+// the hub form.
 func (t *Type) decodeKept(o *Object) (runtime.Object, error) {
 	if t.Untyped {
 		return t.DecodeStored(o)
@@ -36,7 +35,7 @@ func (t *Type) decodeKept(o *Object) (runtime.Object, error) {
 	return t.DecodeHub(o)
 }
 
-// keptDraft encodes what decodeKept has returned.
+// keptDraft encodes an object that decodeKept has returned.
 func (t *Type) keptDraft(ctx context.Context, obj runtime.Object) (Draft, error) {
 	if t.Untyped {
 		return t.newDraft(ctx, obj, obj.GetObjectKind().GroupVersionKind().GroupVersion())
@@ -63,7 +62,7 @@ func (u update) encode(ctx context.Context, obj runtime.Object) (Draft, error) {
 	return u.Type.NewDraft(ctx, obj)
 }
 
-// of is the update of a live object. In which version that is stored may be another one in the next round.
+// of is the update of a live object. The next round may find the object stored in another version.
 func (u update) of(live *Object) update {
 	t := u.Type
 	if !u.MetadataElsewhere || t.Converted == nil || t.Hub == t.StorageVersion && t.IsIn(live, t.Hub) {
@@ -75,8 +74,8 @@ func (u update) of(live *Object) update {
 	return u
 }
 
-// whenMore makes an update of metadata alone a plain one where admission has changed more than that: the object is then held against
-// the rules of its type, in the version of that. The three it returns take the place of the three it is given.
+// whenMore turns an update of metadata alone into an ordinary one if admission has changed more than metadata: the object then has to satisfy
+// the rules of its type, in the version of the type. The three results replace the three arguments.
 func (u update) whenMore(ctx context.Context, obj, existing runtime.Object, live *Object) (update, runtime.Object, runtime.Object, error) {
 	now, ok := obj.(*unstructured.Unstructured)
 	before, was := existing.(*unstructured.Unstructured)
@@ -90,12 +89,12 @@ func (u update) whenMore(ctx context.Context, obj, existing runtime.Object, live
 	if err != nil {
 		return u, nil, nil, err
 	}
-	u.Type.Scheme.Default(obj) // and nothing is dropped yet: what is wrong is to be refused
+	u.Type.Scheme.Default(obj) // nothing is dropped yet: what is invalid has to be refused
 	existing, err = u.Type.DecodeHubInContext(ctx, live)
 	return u, obj, existing, err
 }
 
-// sameRest tells whether two objects differ in nothing but metadata.
+// sameRest reports whether two objects differ in nothing but metadata.
 func sameRest(a, b map[string]any) bool {
 	if len(a) != len(b) {
 		return false
@@ -109,8 +108,8 @@ func sameRest(a, b map[string]any) bool {
 	return true
 }
 
-// metadataStrategy is the rules of updates that change nothing but metadata, which is validated whatever the strategy is. The
-// rest of the object, which may be in a version with other rules, was validated when it was written.
+// metadataStrategy has the rules of updates that change nothing but metadata, which is validated with any strategy. The rest of the object,
+// which may be in a version with other rules, was validated when it was written.
 type metadataStrategy struct{ rest.RESTUpdateStrategy }
 
 // ValidateUpdate finds nothing.
@@ -118,8 +117,8 @@ func (metadataStrategy) ValidateUpdate(context.Context, runtime.Object, runtime.
 	return nil
 }
 
-// AsStored is a type in the version that an object is stored in, which shows every object as it is stored, in whatever version. It is
-// good for nothing else.
+// AsStored returns a type in the stored version of an object, which shows every object as it is stored, in whatever version. It serves no other
+// purpose.
 func (t *Type) AsStored(o *Object) (*Served, error) {
 	var is struct{ APIVersion string }
 	if err := json.Unmarshal(o.Data, &is); err != nil {
@@ -134,33 +133,32 @@ func (t *Type) AsStored(o *Object) (*Served, error) {
 	return &Served{Type: shown, GroupVersionKind: gv.WithKind(t.Kind), asStored: true}, nil
 }
 
-// ShowsStored tells whether objects are shown as they are stored, whatever version that is.
+// ShowsStored reports whether the type shows objects as they are stored, whatever version that is.
 func (s *Served) ShowsStored() bool { return s.asStored }
 
-// ConvertedForm is the name of the form that has an object in another version, where somebody else was asked for it. Who moves
-// objects keeps it.
+// ConvertedForm is the name of the form with an object in another version, as a webhook has converted it. Object.Moved keeps it.
 const ConvertedForm = "converted"
 
 // ConvertedIn is the id of that form in the version of the type.
 func (t *Type) ConvertedIn() string { return t.FormID(ConvertedForm+" "+t.Hub.String(), true) }
 
-// isConverted tells whether a form is one of these.
+// isConverted reports whether an id is one of ConvertedIn.
 func isConverted(id string) bool { return strings.HasPrefix(id, ConvertedForm+" ") }
 
-// ConversionPatience is how long a single object waits for somebody else to convert it, its turn included, and how long any
-// request of one who converts may take.
+// ConversionPatience is how long a single object waits for its conversion by a webhook, its time in the queue included, and the timeout of each
+// request to a conversion webhook.
 const ConversionPatience = 30 * time.Second
 
-// ErrImpatient is why a conversion is waited for no longer, whatever time the request has left.
+// ErrImpatient ends the wait for a conversion, whatever time the request has left.
 var ErrImpatient = errors.New("a conversion takes too long")
 
-// Patiently returns the context of a conversion, which ends with ErrImpatient. It ends a second after ConversionPatience: upstream's clients of
-// webhooks are as patient, and say why they wait no longer.
+// Patiently returns the context of a conversion, which ends with ErrImpatient. It ends a second after ConversionPatience: upstream's webhook
+// clients have the same timeout, and their error says why they stopped.
 func Patiently(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, ConversionPatience+time.Second, ErrImpatient)
 }
 
-// decodeConverted returns an object in the hub form, which somebody else makes.
+// decodeConverted returns an object in the hub form, as converted by a webhook.
 func (t *Type) decodeConverted(ctx context.Context, o *Object) (runtime.Object, error) {
 	ctx, cancel := Patiently(ctx)
 	defer cancel()
@@ -175,8 +173,8 @@ func (t *Type) decodeConverted(ctx context.Context, o *Object) (runtime.Object, 
 	return u, nil
 }
 
-// convertedAt gives an object, which is the same state as another one under another revision, what others have made of that:
-// nobody changes a resourceVersion.
+// convertedAt gives an object, which is the same state as another one under another revision, the converted forms of that object: a conversion
+// does not change the resourceVersion.
 func (o *Object) convertedAt(of *Object) {
 	for f := of.forms.head.Load(); f != nil; f = f.next {
 		if !isConverted(f.id) {

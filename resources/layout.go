@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// This file alone knows how the bytes of stored objects are laid out. They are one JSON document without white space,
-// with every key once, and are encoded in one of two ways:
+// Only this file knows how the bytes of stored objects are laid out. They are one JSON document without white space, with
+// every key once, and are encoded in one of two ways:
 //
 //   - of a Go type: {"kind":…,"apiVersion":…,"metadata":{…},…}, keys in the order of the fields. Lists of such objects are
 //     typed lists, whose items have neither kind nor apiVersion.
@@ -20,8 +20,7 @@ import (
 //
 // kube-apiserver's JSON of built-in types and of custom resources differs in the same ways.
 
-// Head is how the bytes of an object of the type begin, in the version gv: the names of its kind and version, up to
-// what follows them.
+// Head is the beginning of an object's bytes in the version gv: the names of its kind and version, up to the next key.
 func (t *Type) Head(gv schema.GroupVersion) []byte {
 	first, firstValue, second, secondValue := `{"kind":`, t.Kind, `,"apiVersion":`, gv.String()
 	if t.Untyped {
@@ -43,12 +42,12 @@ func (t *Type) Item(data, head []byte) (open, rest []byte) {
 
 var openBrace = []byte("{")
 
-// MetadataOf returns the JSON of an object's metadata; empty when it has none. It is a part of data, which must not change
-// as long as it is used: to copy it for each object of a list would make as much garbage as the list is long.
+// MetadataOf returns the JSON of an object's metadata; empty when it has none. The result shares memory with data, which must
+// not change while it is used: a copy for each object of a list would make as much garbage as the list is long.
 func MetadataOf(data []byte) string { return gjson.Get(text(data), "metadata").Raw }
 
-// RevisionSpan finds the digits of metadata.resourceVersion. ok is false when there is none. Clients decide what the
-// values and the other keys are, of annotations for one, so the key is looked for at its place.
+// RevisionSpan finds the digits of metadata.resourceVersion. ok is false when there is none. Clients decide the values and the
+// other keys, of annotations for one, so it looks for the key at its place.
 func RevisionSpan(data []byte) (start, end int, ok bool) {
 	v := gjson.Get(text(data), "metadata.resourceVersion")
 	if v.Type != gjson.String || v.Index <= 0 || len(v.Raw) < 2 {
@@ -57,10 +56,10 @@ func RevisionSpan(data []byte) (start, end int, ok bool) {
 	return v.Index + 1, v.Index + len(v.Raw) - 1, true
 }
 
-// text is data as a string, in the same place.
+// text is data as a string, in the same memory.
 func text(data []byte) string { return unsafe.String(unsafe.SliceData(data), len(data)) }
 
-// DraftOf makes a draft of bytes whose metadata has PlaceholderRevision for a resourceVersion. ok is false when it has none.
+// DraftOf makes a draft of bytes whose metadata has PlaceholderRevision as its resourceVersion. ok is false without one.
 func DraftOf(data []byte) (d Draft, ok bool) {
 	d.Data = data
 	d.RevisionStart, d.RevisionEnd, ok = RevisionSpan(data)
@@ -69,7 +68,7 @@ func DraftOf(data []byte) (d Draft, ok bool) {
 
 var revisionKey = []byte(`"resourceVersion":"`)
 
-// withoutRevision is the draft of an object that was never stored: it has no resourceVersion but the one that was sent.
+// withoutRevision is the draft of an object that is not stored: its only resourceVersion is the one that was sent, if any.
 func (d Draft) withoutRevision() Draft {
 	if d.sent != "" {
 		d.Data = bytes.Join([][]byte{d.Data[:d.RevisionStart-1], quoted(d.sent), d.Data[d.RevisionEnd+1:]}, nil)
@@ -88,12 +87,12 @@ func (d Draft) withoutRevision() Draft {
 	return d
 }
 
-// UID is the metadata.uid of the object; empty: it has none, as objects that are computed, or cannot be read.
+// UID is the metadata.uid of the object; empty for objects that are computed or cannot be read.
 func (o *Object) UID() string { return gjson.Get(text(o.Data), "metadata.uid").Str }
 
 var uidKey = []byte(`"uid":`)
 
-// withSelfLink is the draft of an update that was not stored: it has the selfLink that was sent, before the uid.
+// withSelfLink is the draft of an update that is not stored: it has the selfLink that was sent, before the uid.
 func (d Draft) withSelfLink() Draft {
 	at := gjson.Get(text(d.Data), "metadata.uid").Index - len(uidKey)
 	if d.selfLink == "" || at < 0 {
@@ -112,7 +111,7 @@ func quoted(s string) []byte {
 	return data
 }
 
-// sameState tells whether the draft is what is stored already, resourceVersion aside.
+// sameState reports whether the draft equals the stored object, apart from the resourceVersion.
 func (d Draft) sameState(o *Object) bool {
 	stored, start, end := o.Data, o.revisionStart, o.revisionEnd
 	if f := o.forms.find(storedForm); f != nil {
@@ -122,7 +121,7 @@ func (d Draft) sameState(o *Object) bool {
 	return bytes.Equal(d.Data[:d.RevisionStart], stored[:start]) && bytes.Equal(d.Data[d.RevisionEnd:], stored[end:])
 }
 
-// dryResult is what an update that is not stored shows.
+// dryResult is the object that a dry run returns.
 func dryResult(key Key, w Write, live *Object) *Object {
 	if live == nil {
 		return NewObject(key, w.Draft.withoutRevision(), 0)

@@ -2,29 +2,28 @@ package resources
 
 import "k8s.io/apimachinery/pkg/runtime"
 
-// Lean is for types with large parts that few rules look into: an object goes to the store with something small in their place that has
-// the text of the part, which is what will be stored. Whoever wants to look at such an object as a whole has it restored before.
+// Lean is for types with large parts that few rules read: the pipeline carries an object with small placeholders for the parts, which have
+// the text to be stored. A reader of the whole object restores the parts first.
 type Lean interface {
-	// Lift returns the JSON of an object with placeholders for its parts, and these as they are to be stored, behind those that are known
-	// already: equal parts have one placeholder. It is not ok where there is no part, or one is out of the ordinary: then the object
-	// goes whole.
+	// Lift returns the JSON of an object with placeholders for its parts, and the parts as they are to be stored, appended to known: equal
+	// parts have one placeholder. ok is false where there is no part, or an unusual one: the object then goes whole.
 	Lift(body []byte, known []string) (lean []byte, parts []string, ok bool)
-	// Fill gives the placeholders in the hub form of what a lean text says the texts that they stand for. It returns false where one of
-	// the parts from the from-th on is not there, or not where it belongs; the object is then to be thrown away.
+	// Fill gives the placeholders in the hub form of a lean text the texts that they stand for. It returns false where one of the parts from
+	// the from-th on is missing or misplaced; the object must then be discarded.
 	Fill(hub runtime.Object, parts []string, from int) bool
-	// Apart are the beginnings of JSON pointers below which no part is.
+	// Apart are the beginnings of JSON pointers below which there are no parts.
 	Apart() []string
-	// IsLean tells whether an object of the hub form has texts in place of parts.
+	// IsLean reports whether an object of the hub form has texts in place of parts.
 	IsLean(hub runtime.Object) bool
-	// Restore puts the parts into an object of the hub form in place of their texts.
+	// Restore replaces the texts in an object of the hub form by the parts.
 	Restore(hub runtime.Object) error
-	// Shorten takes the texts out of an object of a version, which is about to be encoded, and Insert puts them into what it was encoded to.
+	// Shorten takes the texts out of an object of a version before it is encoded, and Insert puts them into the encoded object.
 	Shorten(versioned runtime.Object) (parts []string)
 	Insert(data []byte, parts []string) ([]byte, error)
 }
 
-// DecodeLean is DecodeHub for an object whose parts stay placeholders, of which the caller gets the texts. It is not ok where the object
-// has to be read whole.
+// DecodeLean is DecodeHub for an object whose parts stay placeholders; the caller gets their texts. ok is false where the object has to be
+// read whole.
 func (t *Type) DecodeLean(o *Object) (hub runtime.Object, parts []string, ok bool) {
 	lean, parts, ok := t.Lean.Lift(o.Stored(), nil)
 	if !ok {
@@ -38,7 +37,7 @@ func (t *Type) DecodeLean(o *Object) (hub runtime.Object, parts []string, ok boo
 	return hub, parts, err == nil
 }
 
-// Restored makes an object that a plugin is about to look at whole.
+// Restored restores the parts of an object before a plugin reads it.
 func (o objectInterfaces) Restored(obj runtime.Object) error {
 	if o.t.Lean == nil || obj == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// managers are the managedFields that an object has at a moment. Whoever changes them puts others in their place.
+// managers are the managedFields of an object at a moment. A change of them replaces the slice.
 type managers struct {
 	obj metav1.Object // nil: a kind without metadata
 	// typed has those of a Go type, untyped those of an object without one.
@@ -36,7 +36,7 @@ func managersOf(obj runtime.Object) managers {
 	return managers{obj: m, typed: m.GetManagedFields()}
 }
 
-// is tells whether nobody has put others in their place.
+// is reports whether the managedFields were not replaced.
 func (m managers) is(other managers) bool {
 	return sameSlice(m.typed, other.typed) && sameSlice(m.untyped, other.untyped)
 }
@@ -45,7 +45,7 @@ func sameSlice[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// keepValid puts back what was there before where nobody could read what is there now, as kube-apiserver does.
+// keepValid restores the managedFields from before if the present ones cannot be read, as kube-apiserver does.
 func (m managers) keepValid(ctx context.Context, before managers) {
 	if m.obj == nil {
 		return

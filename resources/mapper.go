@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Mapper is upstream's view of the kinds and resources that a registry has at the moment. It has the methods that somebody asks
-// for; a call of another one panics.
+// Mapper is upstream's view of the kinds and resources that a registry has at the moment. It implements the methods that have
+// callers; a call of another one panics.
 type Mapper struct {
 	meta.RESTMapper // nil
 

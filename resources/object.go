@@ -26,7 +26,7 @@ func (k Key) Path() string {
 	return k.Namespace + "/" + k.Name
 }
 
-// InEtcd is the key that kube-apiserver would keep the object under in etcd: clients see it in errors.
+// InEtcd is the key that kube-apiserver would give the object in etcd: clients see it in errors.
 func (k Key) InEtcd() string {
 	prefix, ok := etcdPrefixes[k.Resource]
 	if !ok {
@@ -39,7 +39,7 @@ func (k Key) InEtcd() string {
 	return "/registry/" + prefix + "/" + k.Path()
 }
 
-// etcdPrefixes are those that are not the name of the resource (SpecialDefaultResourcePrefixes of kube-apiserver).
+// etcdPrefixes are the key prefixes that differ from the name of the resource (SpecialDefaultResourcePrefixes of kube-apiserver).
 var etcdPrefixes = map[string]string{
 	"endpoints":                   "services/endpoints",
 	"ingresses.networking.k8s.io": "ingress",
@@ -48,8 +48,8 @@ var etcdPrefixes = map[string]string{
 	"services":                    "services/specs",
 }
 
-// withoutGroup are the groups below k8s.io, without that, of which the keys do not have the group; those of definitions and of APIServices
-// and all that definitions define have it.
+// withoutGroup lists the groups, without their suffix k8s.io, whose keys omit the group; the keys of definitions, of APIServices and of
+// all resources that definitions define contain it.
 const withoutGroup = " admissionregistration authentication authorization certificates coordination discovery events flowcontrol.apiserver " +
 	"internal.apiserver lifecycle networking node rbac.authorization resource scheduling storage storagemigration "
 
@@ -74,14 +74,14 @@ type Draft struct {
 	Labels labels.Set
 	// Fields are the selectable fields of the type other than metadata.name and metadata.namespace.
 	Fields fields.Set
-	// Cells are kept as the form CellsForm of the object; empty when they have to be printed each time.
+	// Cells are kept as the form CellsForm of the object; empty when the row has to be printed each time.
 	Cells []byte
 
-	// What a dry run answers with as it was sent, and what is never stored.
+	// sent and selfLink are values that a dry run returns as they were sent; they are never stored.
 	sent, selfLink string
 }
 
-// PlaceholderRevision is the resourceVersion that an encoder puts where the store is to write the real one.
+// PlaceholderRevision is the resourceVersion that an encoder writes where the store puts the real one.
 const PlaceholderRevision = "0"
 
 // WithRevision returns data with the digits between start and end replaced, and the new end.
@@ -99,7 +99,7 @@ func WithRevision(data []byte, start, end int, revision int64) ([]byte, int) {
 type Object struct {
 	Key
 	Revision int64
-	// Data is the complete object in its storage version as JSON, metadata.resourceVersion included, as it is shown; see Stored.
+	// Data is the complete object in its storage version as JSON, metadata.resourceVersion included, as clients see it; see Stored.
 	Data []byte
 	// Labels are metadata.labels.
 	Labels labels.Set
@@ -109,10 +109,10 @@ type Object struct {
 	revisionStart, revisionEnd int
 	labelSketch, fieldSketch   sketch // of Labels and Fields; see sketch.go
 	forms                      formCache
-	packing                    *packing // see packed.go; nil of all others
+	packing                    *packing // see packed.go; nil for all other objects
 }
 
-// NewObject gives a draft its revision. A draft that has no place for one (a dry run's) is taken as it is.
+// NewObject gives a draft its revision. A draft without a resourceVersion (a dry run's) is taken unchanged.
 func NewObject(key Key, d Draft, revision int64) *Object {
 	if d.RevisionEnd == 0 {
 		o := &Object{Key: key, Revision: revision, Data: d.Data, Labels: d.Labels, Fields: d.Fields}
@@ -129,7 +129,7 @@ func NewObject(key Key, d Draft, revision int64) *Object {
 	return o
 }
 
-// LoadObject makes an object of what NewObject made and a database kept.
+// LoadObject restores an object that NewObject made and a database kept.
 func LoadObject(key Key, revision int64, data []byte, l labels.Set, f fields.Set) *Object {
 	o := &Object{Key: key, Revision: revision, Data: data, Labels: l, Fields: f}
 	o.revisionStart, o.revisionEnd, _ = RevisionSpan(data)
@@ -138,8 +138,7 @@ func LoadObject(key Key, revision int64, data []byte, l labels.Set, f fields.Set
 	return o
 }
 
-// At returns the same state under another revision: what a watcher is shown of an object that was deleted, or that no
-// longer matches its selector.
+// At returns the same state under another revision: for a watcher's event that an object was deleted, or no longer matches the selector.
 func (o *Object) At(revision int64) *Object {
 	if o.Unreadable() != nil {
 		return Unreadable(o.Key, revision, o.packing.unreadable.Err)
@@ -151,7 +150,7 @@ func (o *Object) At(revision int64) *Object {
 	return at
 }
 
-// Showing returns the object with its revision in its data: itself where it is there already, or where there is none.
+// Showing returns the object with the given revision in its data: itself where the data has it already, or has no resourceVersion.
 func (o *Object) Showing(revision int64) *Object {
 	if o.revisionEnd <= o.revisionStart || string(o.Data[o.revisionStart:o.revisionEnd]) == FormatRevision(revision) {
 		return o
@@ -159,14 +158,14 @@ func (o *Object) Showing(revision int64) *Object {
 	return o.At(revision)
 }
 
-// Form returns an encoding of the object other than Data, made by build the first time it is asked for and kept as
-// long as the object. Two callers at once may both build; one result is kept. The bytes are shared and not to be changed.
+// Form returns an encoding of the object other than Data, which build makes on the first call; it is kept as long as the object. Two
+// callers at once may both build; one result is kept. The bytes are shared and must not be changed.
 func (o *Object) Form(id string, build func() ([]byte, error)) ([]byte, error) {
 	return o.forms.get(id, build, nil, o)
 }
 
-// FormIfRoom is like Form, for those who ask for an encoding of many objects: it is kept only while what is kept in this
-// way, of all objects together, is less than FormsRoom.
+// FormIfRoom is like Form, for callers that need an encoding of many objects: it keeps the encoding only while all encodings kept in this
+// way, of all objects together, take less than FormsRoom.
 func (o *Object) FormIfRoom(id string, build func() ([]byte, error)) ([]byte, error) {
 	return o.forms.get(id, build, &keptForms, o)
 }
@@ -179,10 +178,10 @@ func (o *Object) Kept(id string) []byte {
 	return nil
 }
 
-// objectOverhead is about what an object takes beside its data: itself, its sets of labels and fields, its place in a tree.
+// objectOverhead is about what an object takes besides its data: itself, its sets of labels and fields, its place in a tree.
 const objectOverhead = 512
 
-// Size is about how many bytes of memory the object takes by now, the encodings kept with it included.
+// Size is about how many bytes of memory the object takes now, the encodings kept with it included.
 func (o *Object) Size() int64 {
 	n := objectOverhead + len(o.Data)
 	if o.IsPacked() {
@@ -194,9 +193,8 @@ func (o *Object) Size() int64 {
 	return int64(n)
 }
 
-// Moved returns the same object with its bytes where place copies them and its sets as share returns them, which are
-// equal to those it is given. Of its forms it keeps its cells, its stored bytes and what somebody else was asked for. Who holds the
-// object it was made of goes on with that.
+// Moved returns the same object with its bytes where place copies them, and with the sets that share returns, which are equal to its
+// arguments. It keeps the forms for the cells, the stored bytes and the webhooks' conversions. The original object stays valid.
 func (o *Object) Moved(place func([]byte) []byte, share func(map[string]string) map[string]string) *Object {
 	moved := &Object{Key: o.Key, Revision: o.Revision, Data: place(o.Data), Labels: share(o.Labels), Fields: share(o.Fields),
 		revisionStart: o.revisionStart, revisionEnd: o.revisionEnd, labelSketch: o.labelSketch, fieldSketch: o.fieldSketch}
@@ -208,7 +206,7 @@ func (o *Object) Moved(place func([]byte) []byte, share func(map[string]string) 
 	return moved
 }
 
-// Event is one change, shared by all who watch it.
+// Event is one change, shared by all its watchers.
 type Event struct {
 	// Op is Create, Update or Delete.
 	Op       Op
@@ -221,8 +219,8 @@ type Event struct {
 	prevAt atomic.Pointer[Object]
 }
 
-// PrevAt returns the state before the change under the revision of the change: what a watcher is shown when an object no
-// longer matches its selector. It is made once for all watchers.
+// PrevAt returns the state before the change under the revision of the change: for watchers whose selector the object no longer matches.
+// It is made once for all watchers.
 func (e *Event) PrevAt() *Object {
 	if o := e.prevAt.Load(); o != nil {
 		return o

@@ -12,20 +12,20 @@ import (
 // OperationRequest is a create that is an operation rather than an object: a review, a binding, an eviction.
 type OperationRequest struct {
 	Type *Type
-	// Name is that of the parent, empty for a virtual type.
+	// Name is the name of the parent, empty for a virtual type.
 	Name string
 	// Do is the operation.
 	Do CreateFunc
-	// Complete fills in what the client left out, for validating admission to see, and refuses what is invalid. May be nil.
+	// Complete fills in fields that the client left out, before validating admission, and refuses an invalid object. May be nil.
 	Complete CompleteFunc
-	// Decode makes the hub form of what was sent, and may set Options.
+	// Decode makes the hub form of the body, and may set Options.
 	Decode func() (runtime.Object, error)
-	// Options are those of the request. Nil: there are none.
+	// Options are the options of the request. Nil: none.
 	Options *metav1.CreateOptions
 }
 
-// Operation is what an operation works with, once it has been admitted: it reads, and its writes are part of the request,
-// by the rules of the types but not asked for a second time, as in kube-apiserver.
+// Operation is the access of an operation to the store, once it has been admitted: its writes are part of the request and follow
+// the rules of the types, but are not authorized and admitted a second time, as in kube-apiserver.
 type Operation struct {
 	Reader
 	inner *Pipeline
@@ -70,8 +70,8 @@ func (p *Pipeline) operate(ctx context.Context, r *OperationRequest) (runtime.Ob
 	return r.Do(ctx, p.within, r.Name, obj, r.Options)
 }
 
-// Connect asks whether a connection to what an object stands for (exec, proxy) may be made, with the options that decode reads of
-// the path. It writes nothing, and what goes over the connection is not looked at.
+// Connect authorizes and admits a connection to an object's counterpart (exec, proxy), with the options that decode reads from
+// the path. It writes nothing, and does not look at the traffic of the connection.
 //
 // Errors are API status errors.
 func (p *Pipeline) Connect(ctx context.Context, t *Type, decode func() (runtime.Object, error)) error {
@@ -95,8 +95,7 @@ func (o *Operation) Delete(ctx context.Context, r *DeleteRequest) (Deleted, erro
 	return o.inner.Delete(ctx, r)
 }
 
-// Rewrite changes an object as part of the operation, without the rules that its type has for updates; see
-// GuaranteedUpdate.
+// Rewrite changes an object as part of the operation, without the rules of its type for updates; see GuaranteedUpdate.
 func (o *Operation) Rewrite(ctx context.Context, key Key, change func(current *Object) ([]Write, error)) (*Object, error) {
 	return GuaranteedUpdate(ctx, o.inner.store, key, change)
 }

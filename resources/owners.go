@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// DedupOwners removes owner references that say the same as an earlier one, and warns of it.
+// DedupOwners removes owner references that are equal to an earlier one, and warns the client.
 func DedupOwners(ctx context.Context, m metav1.Object, afterAdmission bool) {
 	refs := m.GetOwnerReferences()
 	if len(refs) < 2 {

@@ -10,19 +10,19 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// Objects of some types are large and seldom read: definitions of custom resources have 77 KB each and compress to a seventh. A store
-// may keep such an object packed, and returns it unpacked to all who read it.
+// Objects of some types are large and seldom read: definitions of custom resources have 77 KB each and compress to a seventh. A store may
+// keep such an object packed, and returns it unpacked to all its readers.
 
-// packing is of an object that is packed, or was made of one.
+// packing belongs to an object that is packed, or was made from a packed one.
 type packing struct {
-	bytes  []byte // what is stored of it, compressed; empty: the object is not packed
-	size   int    // of it, uncompressed
+	bytes  []byte // the stored bytes, compressed; empty: the object is not packed
+	size   int    // of the stored bytes, uncompressed
 	packed *Object
-	// unreadable is of an object that is none; see Unreadable.
+	// unreadable is set for an object that cannot be read; see Unreadable.
 	unreadable *TransformError
 }
 
-// packLevel is where flate has the size of its best, and twice the speed.
+// packLevel compresses about as well as flate's best level, at twice the speed.
 const packLevel = 5
 
 var (
@@ -33,20 +33,20 @@ var (
 func newPacker() *flate.Writer {
 	w, err := flate.NewWriter(io.Discard, packLevel)
 	if err != nil {
-		panic(err) // there is this level
+		panic(err) // the level is valid
 	}
 	return w
 }
 
-// Packed returns the object with its bytes compressed, and with nothing in Data: who reads it asks for it Unpacked. Place and share
-// are those of Moved. Of its forms it keeps its cells.
+// Packed returns the object with its bytes compressed, and with empty Data: readers call Unpacked. place and share are those of Moved. It
+// keeps the form for the cells.
 func (o *Object) Packed(place func([]byte) []byte, share func(map[string]string) map[string]string) *Object {
 	stored := o.Stored()
 	var buf bytes.Buffer
 	w := packers.Get().(*flate.Writer)
 	defer packers.Put(w)
 	w.Reset(&buf)
-	_, _ = w.Write(stored) // into memory
+	_, _ = w.Write(stored) // a write into memory cannot fail
 	_ = w.Close()
 	packed := &Object{Key: o.Key, Revision: o.Revision, Labels: share(o.Labels), Fields: share(o.Fields),
 		labelSketch: o.labelSketch, fieldSketch: o.fieldSketch, packing: &packing{bytes: place(buf.Bytes()), size: len(stored)}}
@@ -56,12 +56,12 @@ func (o *Object) Packed(place func([]byte) []byte, share func(map[string]string)
 	return packed
 }
 
-// IsPacked tells whether the object has to be asked for Unpacked.
+// IsPacked reports whether a reader has to call Unpacked.
 func (o *Object) IsPacked() bool {
 	return o.packing != nil && o.packing.packed == nil && o.packing.unreadable == nil
 }
 
-// Length is how many bytes the object has, unpacked. Of one that cannot be read it is 0.
+// Length is the number of bytes of the object, unpacked. It is 0 for an object that cannot be read.
 func (o *Object) Length() int {
 	if o.IsPacked() {
 		return o.packing.size
@@ -69,7 +69,7 @@ func (o *Object) Length() int {
 	return len(o.Data)
 }
 
-// DataIn is Data of the object unpacked. What was packed is unpacked into a room, so that it is gone when that is used again.
+// DataIn is Data of the object, unpacked. It unpacks into room, so the result is valid until the next use of room.
 func (o *Object) DataIn(room *[]byte) []byte {
 	if !o.IsPacked() {
 		return o.Data
@@ -80,8 +80,8 @@ func (o *Object) DataIn(room *[]byte) []byte {
 	return *room
 }
 
-// Unpacked returns the object as it was before it was packed, but for forms that are made again when they are asked for. It is the object
-// itself if that is not packed.
+// Unpacked returns the object as it was before it was packed, except for forms, which are made again on demand. It is the object itself
+// if that is not packed.
 func (o *Object) Unpacked() *Object {
 	if !o.IsPacked() {
 		return o
@@ -94,11 +94,11 @@ func (o *Object) Unpacked() *Object {
 	return whole
 }
 
-// unpack returns what was packed, in room if that is large enough.
+// unpack returns the uncompressed bytes, in room if that is large enough.
 func (o *Object) unpack(room []byte) []byte {
 	data, err := o.packing.unpack(room)
 	if err != nil {
-		panic(fmt.Sprintf("%s: what was packed in memory cannot be unpacked: %v", o.Key, err)) // as memory that has changed by itself
+		panic(fmt.Sprintf("%s: what was packed in memory cannot be unpacked: %v", o.Key, err)) // only corrupted memory does this
 	}
 	return data
 }

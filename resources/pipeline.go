@@ -19,27 +19,27 @@ import (
 	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
-// View is a Store of which nothing can be written: what handlers, controllers and bootstrap are given.
+// View is a Store without its Writer, for handlers, controllers and bootstrap.
 type View interface {
 	Reader
 	Watcher
 }
 
-// Pipeline is the one way of every write of an object, by any of its writers: a client's request, a controller, bootstrap, a
-// repair. Nobody else has a Writer; Rowlock's own rows go through Rows. A write passes, in this order:
+// Pipeline is the one path of every write of an object, by any of its writers: a client's request, a controller, bootstrap, a
+// repair. Nothing else has a Writer; Rowlock's own rows go through Rows. A write passes, in this order:
 //
 //	identity             the user and the RequestInfo of the context (genericapirequest); see Actor for the server's own
 //	authorize            403, before anything is read
-//	decode               what was sent: what the answer is to be, the options, the body, into the hub form
+//	decode               the request: the form of the answer, the options, the body, into the hub form
 //	mutating admission   ┐
-//	allocate             │ once more for every attempt, where the object is computed from the current one: from decoding
+//	allocate             │ repeated for every attempt, where the object is computed from the current one: from decoding
 //	strategy, validation │ for an update, from allocating for a create
 //	validating admission │
-//	commit               ┘ under the condition that nobody came in between (GuaranteedUpdate)
-//	audit                once, whatever became of it; it has heard of the write before all that
+//	commit               ┘ on condition that no other write came in between (GuaranteedUpdate)
+//	audit                once, whatever the outcome; it has been told of the write before all that
 //
-// Preconditions (a uid, a resourceVersion, what a controller has judged) are checked on the current object in every attempt,
-// before validating admission is asked: they are the requester's, and admission has no say in them.
+// Preconditions (a uid, a resourceVersion, a controller's own check) are checked on the current object in every attempt, before
+// validating admission is called: they are the requester's, and admission has no part in them.
 //
 // It is safe for concurrent use.
 type Pipeline struct {
@@ -48,19 +48,19 @@ type Pipeline struct {
 	validating admission.ValidationInterface
 	authorizer authorizer.UnconditionalAuthorizer
 	audit      Audit
-	// count is told of decisions about requests. Nil: nobody is.
+	// count is called with each authorization decision. May be nil.
 	count func(authorizer.Decision, error, time.Duration)
 	// registry has the types that plugins ask about where the context of a write has no catalog.
 	registry *Registry
-	// within is the pipeline of what is part of a write that has passed: without authorization, admission and audit.
+	// within is set in the pipeline for the parts of an admitted write: it skips authorization, admission and audit.
 	within *Operation
 }
 
 // PipelineOptions are the parts of a Pipeline that decide and record.
 type PipelineOptions struct {
-	// Authorizer decides who may do what. Nil: everybody may do everything.
+	// Authorizer decides which requests are allowed. Nil: all are.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Audit is told of every write. Nil: there is no audit.
+	// Audit records every write. Nil: there is no audit.
 	Audit Audit
 }
 
@@ -70,26 +70,26 @@ func NewPipeline(s Store, o PipelineOptions) *Pipeline {
 	return &Pipeline{store: s, authorizer: o.Authorizer, audit: o.Audit, within: &Operation{Reader: s, inner: &Pipeline{store: s}}}
 }
 
-// Use has the plugins see every write from now on. It comes before the first one, and is apart from NewPipeline because
-// plugins reach the API through the server, which writes through the pipeline. registry has the types that are served; nil:
-// those of a write whose context has no catalog see no type but their own.
+// Use makes the plugins see every write from now on. It comes before the first write, and is separate from NewPipeline because
+// plugins reach the API through the server, which writes through the pipeline. registry has the types that are served; nil: plugins
+// of a write whose context has no catalog see only the type of the write.
 func (p *Pipeline) Use(plugins admission.Interface, registry *Registry) {
 	p.mutating, _ = plugins.(admission.MutationInterface)
 	p.validating, _ = plugins.(admission.ValidationInterface)
 	p.registry = registry
 }
 
-// Count has count told of every decision about a request, and how long it took; it comes before the first one.
+// Count registers a callback for every authorization decision and its duration; it comes before the first request.
 func (p *Pipeline) Count(count func(decision authorizer.Decision, err error, took time.Duration)) {
 	p.count = count
 }
 
-// CountCommits has count told of every commit, with how long the store took for it; it comes before the first one.
+// CountCommits registers a callback for every commit and its duration in the store; it comes before the first write.
 func (p *Pipeline) CountCommits(count func(writes []Write, err error, took time.Duration)) {
 	p.store.(*timed).commits = count
 }
 
-// permission says that a user may do what a request is about.
+// permission says that a user is allowed a request.
 type permission struct {
 	who  user.Info
 	info *genericapirequest.RequestInfo
@@ -97,11 +97,11 @@ type permission struct {
 
 type permissionKey struct{}
 
-// Authorize asks whether the user of the context may do what its RequestInfo says, be that a write or not, and returns a
-// context in which that is known, so that a write in it is not asked for once more. Another user's, or another request's,
-// context made of it has to be asked for again.
+// Authorize asks whether the user of the context may make the request of its RequestInfo, a write or not. It returns a context that
+// records the permission, so that a write in it is not authorized again. A context that is made from it for another user or another
+// request has to be authorized again.
 //
-// Errors: a Forbidden status, or an InternalError when the authorizer could not tell.
+// Errors: a Forbidden status, or an InternalError when the authorizer failed.
 func (p *Pipeline) Authorize(ctx context.Context) (context.Context, error) {
 	if p.authorizer == nil {
 		return ctx, nil
@@ -124,7 +124,7 @@ func (p *Pipeline) Authorize(ctx context.Context) (context.Context, error) {
 	return requestctx.Set(ctx, permissionKey{}, permission{who, info}), nil
 }
 
-// authorize is Authorize for a write, unless the context knows already.
+// authorize is Authorize for a write, unless the context has the permission already.
 func (p *Pipeline) authorize(ctx context.Context) error {
 	if p.authorizer == nil {
 		return nil
@@ -138,7 +138,7 @@ func (p *Pipeline) authorize(ctx context.Context) error {
 	return err
 }
 
-// authorizeCreate asks whether the user may create what an update or a patch is about to create, as kube-apiserver does.
+// authorizeCreate asks whether the user may create the object that an update or a patch is about to create, as kube-apiserver does.
 func (p *Pipeline) authorizeCreate(ctx context.Context) error {
 	info, ok := genericapirequest.RequestInfoFrom(ctx)
 	if p.authorizer == nil || !ok || info.Verb == "create" {
@@ -148,7 +148,7 @@ func (p *Pipeline) authorizeCreate(ctx context.Context) error {
 	return p.ask(ctx, who, info, "create")
 }
 
-// Decide is what the authorizer says of what is not the request itself. There need not be one: everybody may do everything then.
+// Decide asks the authorizer about attributes that differ from the request's own. Without an authorizer everything is allowed.
 func (p *Pipeline) Decide(ctx context.Context, a *authorizer.AttributesRecord) (decision authorizer.Decision, reason string, err error) {
 	if p.authorizer == nil {
 		return authorizer.DecisionAllow, "", nil
@@ -156,7 +156,7 @@ func (p *Pipeline) Decide(ctx context.Context, a *authorizer.AttributesRecord) (
 	return p.authorizer.Authorize(ctx, a)
 }
 
-// Attributes are what the request of a context is about, by whoever sends it.
+// Attributes are the authorization attributes of the context's request and user.
 func (p *Pipeline) Attributes(ctx context.Context) (authorizer.AttributesRecord, error) {
 	info, ok := genericapirequest.RequestInfoFrom(ctx)
 	if !ok {
@@ -172,9 +172,9 @@ func (p *Pipeline) ask(ctx context.Context, who user.Info, info *genericapireque
 	return Ask(ctx, p.authorizer, &a)
 }
 
-// Ask asks an authorizer whether something may be done.
+// Ask asks an authorizer whether a request is allowed.
 //
-// Errors: a Forbidden status in kube-apiserver's words, or an InternalError when the authorizer could not tell.
+// Errors: a Forbidden status in kube-apiserver's words, or an InternalError when the authorizer failed.
 func Ask(ctx context.Context, by authorizer.UnconditionalAuthorizer, a *authorizer.AttributesRecord) error {
 	decision, reason, err := by.Authorize(ctx, a)
 	return judged(a, decision, reason, err)
@@ -183,14 +183,14 @@ func Ask(ctx context.Context, by authorizer.UnconditionalAuthorizer, a *authoriz
 func judged(a *authorizer.AttributesRecord, decision authorizer.Decision, reason string, err error) error {
 	switch {
 	case decision == authorizer.DecisionAllow:
-		return nil // an authorizer may have failed at other rules and allow it all the same
+		return nil // an authorizer may fail on some rules and still allow the request
 	case err != nil:
 		return apierrors.NewInternalError(err)
 	}
 	return Forbidden(a, reason)
 }
 
-// Forbidden is the error of what may not be done, in kube-apiserver's words.
+// Forbidden is the error of a request that is not allowed, in kube-apiserver's words.
 func Forbidden(a *authorizer.AttributesRecord, reason string) error {
 	message := forbidden(a)
 	if reason != "" {
@@ -199,8 +199,8 @@ func Forbidden(a *authorizer.AttributesRecord, reason string) error {
 	return apierrors.NewForbidden(schema.GroupResource{Group: a.APIGroup, Resource: a.Resource}, a.Name, errors.New(message))
 }
 
-// attributes are what a request is about, as kube-apiserver describes it to authorizers. Selectors that are none are told as errors,
-// which is for the authorizer to judge.
+// attributes describe a request as kube-apiserver does to authorizers. Invalid selectors become errors in the attributes, which the
+// authorizer judges.
 func attributes(who user.Info, info *genericapirequest.RequestInfo) authorizer.AttributesRecord {
 	a := authorizer.AttributesRecord{User: who, Verb: info.Verb, Namespace: info.Namespace, APIGroup: info.APIGroup, APIVersion: info.APIVersion,
 		Resource: info.Resource, Subresource: info.Subresource, Name: info.Name, ResourceRequest: info.IsResourceRequest, Path: info.Path}
@@ -221,7 +221,7 @@ func attributes(who user.Info, info *genericapirequest.RequestInfo) authorizer.A
 	return a
 }
 
-// pageEscaper keeps what a browser could take for a page out of an answer.
+// pageEscaper escapes HTML in an answer, so that no browser renders it.
 var pageEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // forbidden is kube-apiserver's text.

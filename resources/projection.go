@@ -10,7 +10,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// projection is what the path of the update shows instead of the object; nil when it shows the object.
+// projection is the projection of the update's path; nil when the path shows the object itself.
 func (u update) projection() Projection {
 	if u.sub == nil {
 		return nil
@@ -18,8 +18,8 @@ func (u update) projection() Projection {
 	return u.sub.Projection
 }
 
-// changedProjection changes what the path shows of the object, takes that through mutating admission, and carries the outcome
-// over to the object, fields' owners included.
+// changedProjection changes the projection of the object, runs mutating admission on it, and carries the result over to the
+// object, field ownership included.
 func (u update) changedProjection(ctx context.Context, existing runtime.Object, live *Object) (runtime.Object, error) {
 	projection := u.projection()
 	parent := existing.DeepCopyObject()
@@ -68,7 +68,7 @@ func (u update) changedProjection(ctx context.Context, existing runtime.Object, 
 	return parent, nil
 }
 
-// requestVersion is the version of the type that a request is in.
+// requestVersion is the version of the type in the request's path.
 func (t *Type) requestVersion(ctx context.Context) schema.GroupVersion {
 	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {
 		return schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}

@@ -12,18 +12,18 @@ import (
 	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
-// Registry is the set of resource types that exist now. Types come and go while the server runs, so code that needs a
-// consistent view takes a Catalog once per request and keeps nothing longer than that; what is derived from a Catalog
-// (discovery, OpenAPI) is cached with it, and what is derived from one served type with that (Served.Memo).
+// Registry is the set of resource types that exist now. Types come and go while the server runs, so code that needs a consistent view
+// takes a Catalog once per request and keeps nothing longer than that. Results derived from a Catalog (discovery, OpenAPI) are cached
+// with it, results derived from one served type with that (Served.Memo).
 //
-// A change costs what the groups cost that it touches: all others are shared by the catalogs before and after it.
+// The cost of a change depends only on the groups that it touches: the catalogs before and after it share all others.
 type Registry struct {
 	mu        sync.Mutex // serialises changes
 	current   atomic.Pointer[Catalog]
 	whenEnded []func([]*Served)
 }
 
-// GroupSpec says at which priorities a group and its versions are served, and what.
+// GroupSpec is a group with its versions, their priorities and their types.
 type GroupSpec struct {
 	Name     string
 	Priority int
@@ -34,8 +34,8 @@ type GroupSpec struct {
 type VersionSpec struct {
 	Version  string
 	Priority int
-	// Types are served in the version. A type whose rules are the same in every version stands in all of them; one that has
-	// rules per version, as a custom resource, has a Type for each, all with the same GroupResource and StorageVersion.
+	// Types are served in the version. A type whose rules are the same in every version is in all of them; one that has rules per
+	// version, as a custom resource, has a Type for each, all with the same GroupResource and StorageVersion.
 	Types []*Type
 }
 
@@ -49,7 +49,7 @@ func NewRegistry() *Registry {
 // Catalog returns the present state.
 func (r *Registry) Catalog() *Catalog { return r.current.Load() }
 
-// SetGroup adds a group or replaces it whole.
+// SetGroup adds a group or replaces it as a whole.
 func (r *Registry) SetGroup(spec GroupSpec) { r.SetGroups([]GroupSpec{spec}) }
 
 // SetGroups adds or replaces several groups in one step.
@@ -61,12 +61,12 @@ func (r *Registry) SetGroups(specs []GroupSpec) {
 	})
 }
 
-// RemoveGroup takes a group away.
+// RemoveGroup removes a group.
 func (r *Registry) RemoveGroup(name string) {
 	r.Edit(func(e *Edit) { e.RemoveGroup(name) })
 }
 
-// Edit makes several changes in one step: no request sees one without the others.
+// Edit makes several changes in one step: no request sees only some of them.
 func (r *Registry) Edit(change func(*Edit)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,28 +99,28 @@ func (r *Registry) Edit(change func(*Edit)) {
 	}
 }
 
-// WhenEnded has f called with those versions that have ended (Served.Ended), whenever some have. It must not block, and not change the
-// Registry.
+// WhenEnded registers f, which is called with the versions that have ended (Served.Ended) whenever some have. f must not block, and
+// must not change the Registry.
 func (r *Registry) WhenEnded(f func(ended []*Served)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.whenEnded = append(r.whenEnded, f)
 }
 
-// Edit is a change of a Registry being made.
+// Edit is a pending change of a Registry.
 type Edit struct {
 	before  *Catalog
 	changed map[string]*GroupSpec // nil: removed
 }
 
-// SetGroup adds a group or replaces it whole.
+// SetGroup adds a group or replaces it as a whole.
 func (e *Edit) SetGroup(spec GroupSpec) { e.changed[spec.Name] = &spec }
 
-// RemoveGroup takes a group away.
+// RemoveGroup removes a group.
 func (e *Edit) RemoveGroup(name string) { e.changed[name] = nil }
 
-// SetType adds a type to a version, or replaces the one of its name. A group or version that is missing is added with the
-// given priorities, which others keep.
+// SetType adds a type to a version, or replaces the type with its name. A missing group or version is added with the given priorities,
+// which existing ones keep.
 func (e *Edit) SetType(gv schema.GroupVersion, groupPriority, versionPriority int, t *Type) {
 	spec := e.group(gv.Group)
 	if spec == nil {
@@ -136,7 +136,7 @@ func (e *Edit) SetType(gv schema.GroupVersion, groupPriority, versionPriority in
 	e.changed[gv.Group] = spec
 }
 
-// RemoveType takes a type out of a version. A version without types goes, and a group without versions.
+// RemoveType removes a type from a version. A version without types is removed, and so is a group without versions.
 func (e *Edit) RemoveType(gvr schema.GroupVersionResource) {
 	spec := e.group(gvr.Group)
 	if spec == nil {
@@ -154,7 +154,7 @@ func (e *Edit) RemoveType(gvr schema.GroupVersionResource) {
 	e.changed[gvr.Group] = spec
 }
 
-// group is the group as the edit has made it so far, for changes; nil when there is none.
+// group is the group with the edit's changes so far, which the caller may change; nil when there is none.
 func (e *Edit) group(name string) *GroupSpec {
 	if spec, ok := e.changed[name]; ok {
 		return spec
@@ -177,7 +177,7 @@ type Catalog struct {
 	replaced chan struct{}
 }
 
-// insert and remove change a catalog that is being made.
+// insert and remove change a catalog that is under construction.
 func (c *Catalog) insert(g *Group) {
 	i, _ := slices.BinarySearchFunc(c.groups, g, inDiscovery)
 	c.groups = slices.Insert(c.groups, i, g)
@@ -197,7 +197,7 @@ func inDiscovery(a, b *Group) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Name, b.Name))
 }
 
-// Replaced is closed when the registry has moved on to another catalog.
+// Replaced is closed when the registry has another catalog.
 func (c *Catalog) Replaced() <-chan struct{} { return c.replaced }
 
 // Groups returns the groups in the order of discovery.
@@ -214,7 +214,7 @@ func (c *Catalog) Serves(gv schema.GroupVersion) bool {
 	return ok && slices.ContainsFunc(g.Versions, func(v *Version) bool { return v.GroupVersion == gv })
 }
 
-// Lookup finds what a version of a group serves under a resource name.
+// Lookup finds the served type of a resource in a version of a group.
 func (c *Catalog) Lookup(gvr schema.GroupVersionResource) (*Served, bool) {
 	g, ok := c.byName.get(gvr.Group)
 	if !ok {
@@ -224,8 +224,7 @@ func (c *Catalog) Lookup(gvr schema.GroupVersionResource) (*Served, bool) {
 	return s, ok
 }
 
-// Type finds a stored type by its identity in the store. Of one that has rules per version it is that of the version which
-// is stored.
+// Type finds a stored type by its identity in the store. If the type has rules per version, it is the Type of the storage version.
 func (c *Catalog) Type(resource string) (*Type, bool) {
 	gr := schema.ParseGroupResource(resource)
 	g, ok := c.byName.get(gr.Group)
@@ -236,7 +235,7 @@ func (c *Catalog) Type(resource string) (*Type, bool) {
 	return t, ok
 }
 
-// Kind finds the stored type whose objects are of a kind, in the version of that.
+// Kind finds the stored type with a kind, in the kind's version.
 func (c *Catalog) Kind(kind schema.GroupVersionKind) (*Served, bool) {
 	g, ok := c.byName.get(kind.Group)
 	if !ok {
@@ -257,8 +256,8 @@ func (c *Catalog) Types(yield func(*Type) bool) {
 	}
 }
 
-// Since returns the groups of an earlier catalog that this one does not have, and those of this one that the earlier one did not
-// have. A group that was changed is in both. It costs a look at each group, not at its types.
+// Since returns the groups of an earlier catalog that this one does not have, and those of this one that the earlier one did not have.
+// A changed group is in both. It compares each group, not its types.
 func (c *Catalog) Since(before *Catalog) (gone, come []*Group) {
 	was, is := before.groups, c.groups
 	for len(was) > 0 && len(is) > 0 {
@@ -280,21 +279,20 @@ func (c *Catalog) Since(before *Catalog) (gone, come []*Group) {
 	return append(gone, was...), append(come, is...)
 }
 
-// Memo returns what build made of this catalog under a key, building it once. It is how derived documents live exactly
-// as long as the state they describe.
+// Memo returns the result of build for this catalog under a key, building it once. Derived documents so live exactly as long as the
+// state that they describe.
 func (c *Catalog) Memo(key any, build func() (any, error)) (any, error) {
 	return c.memo.get(key, build)
 }
 
 type catalogKey struct{}
 
-// WithCatalog is the context of a request that is answered by a catalog, and by no other.
+// WithCatalog is the context of a request that one catalog answers as a whole.
 func WithCatalog(ctx context.Context, c *Catalog) context.Context {
 	return requestctx.Set(ctx, catalogKey{}, c)
 }
 
-// CatalogOf returns the catalog that the request of the context is answered by: the present one where nobody has taken one
-// yet.
+// CatalogOf returns the catalog that answers the request of the context: the present one if the context has none.
 func (r *Registry) CatalogOf(ctx context.Context) *Catalog {
 	if c, ok := ctx.Value(catalogKey{}).(*Catalog); ok {
 		return c

@@ -17,19 +17,19 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// Who applies the same again and again changes nothing by it: what a request makes of an object depends on that, on what was sent, and
-// on the rules of the type. For a type whose objects are large, updates that changed nothing are remembered, by what was sent and the
-// revision of the object: they change nothing as long as the object is at this revision. Nothing that was warned of is remembered, nor
-// what admission has looked at before it was decided; admission is asked each time.
+// A client that applies the same body repeatedly changes nothing: the result of a request depends on the object, on the body, and on the
+// rules of the type. For a type whose objects are large, updates that changed nothing are remembered by the body and the object's revision:
+// they change nothing as long as the object is at this revision. An update that caused a warning is not remembered, nor is one whose objects
+// mutating admission looked at; admission is called each time.
 
-// Digest stands for what a request sent.
+// Digest is the hash of a request's body and parameters.
 type Digest = [sha256.Size]byte
 
-// Repeats remembers updates of a type that changed nothing, by digests of the object's revision and the request. Its methods can be
-// used concurrently.
+// Repeats remembers updates of a type that changed nothing, by digests of the object's revision and the request. Its methods are safe for
+// concurrent use.
 type Repeats interface {
-	// Repeatable tells whether an update that changes nothing, from old to obj (hub form), changes nothing again as long as the object
-	// stays as it is: the rules look at nothing but the two.
+	// Repeatable reports whether an update from old to obj (hub form) that changes nothing changes nothing again as long as the object stays
+	// the same: the rules read only these two.
 	Repeatable(obj, old runtime.Object) bool
 	Has(update Digest) bool
 	Add(update Digest)
@@ -39,14 +39,14 @@ type Repeats interface {
 type repeat struct {
 	key    Digest
 	warned atomic.Bool
-	// looked is set when mutating admission has looked at the object.
+	// looked is set when a plugin of mutating admission has read the object.
 	looked bool
 }
 
-// repeat returns what is known of an update of the live object; nil: nothing is remembered of it.
+// repeat returns the record of an update of the live object; nil: such an update is not remembered.
 func (u update) repeat(ctx context.Context, live *Object) *repeat {
 	t := u.Type
-	// Where rules depend on another object, who asks has to be told when that has changed.
+	// If the rules depend on another object (Requires), a request has to learn when that has changed.
 	if t.Repeats == nil || t.Requires != nil || !u.whole || u.Metadata || u.disowned || u.Sent == nil || !fastpath.Repeats.On() {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (u update) repeat(ctx context.Context, live *Object) *repeat {
 	return &repeat{key: sha256.Sum256(key.Bytes())}
 }
 
-// listen returns a context in which warnings are passed on, and noted.
+// listen returns a context that passes warnings on and notes them.
 func (r *repeat) listen(ctx context.Context) context.Context {
 	if r == nil {
 		return ctx
@@ -88,10 +88,10 @@ func (l warningListener) AddWarning(agent, text string) {
 	warning.AddWarning(l.to, agent, text)
 }
 
-// known tells whether the update changed nothing before.
+// known reports whether the update changed nothing before.
 func (r *repeat) known(t *Type) bool { return r != nil && t.Repeats.Has(r.key) }
 
-// observed is a look of mutating admission, of which it is noted whether it was at the objects.
+// observed makes mutating admission note whether a plugin has read the objects.
 func (r *repeat) observed(a admitted) admitted {
 	if r != nil {
 		obj, old := a.obj, a.old
@@ -103,7 +103,7 @@ func (r *repeat) observed(a admitted) admitted {
 	return a
 }
 
-// unchanged is told that the update has changed nothing.
+// unchanged remembers that the update has changed nothing.
 func (r *repeat) unchanged(t *Type, obj, existing runtime.Object) {
 	if r == nil {
 		return
@@ -114,8 +114,8 @@ func (r *repeat) unchanged(t *Type, obj, existing runtime.Object) {
 	}
 }
 
-// repeated takes an update through admission that changed nothing before. Where mutating admission looks at the objects, it may have changed
-// them, and they are returned; otherwise nothing is.
+// repeated runs admission for an update that changed nothing before. If a plugin of mutating admission reads the objects, it may have
+// changed them, and they are returned; otherwise the results are nil.
 func (u update) repeated(ctx context.Context, live *Object, r *repeat) (existing, obj runtime.Object, err error) {
 	var failed error
 	var before managers
@@ -131,12 +131,12 @@ func (u update) repeated(ctx context.Context, live *Object, r *repeat) (existing
 	}
 	err = u.p.admit(ctx, a)
 	if now := managersOf(obj); err == nil && obj != nil && !now.is(before) {
-		now.keepValid(ctx, before) // as admit does of an object that it is given
+		now.keepValid(ctx, before) // as admit does for an object that it is given
 	}
 	if failed != nil || err != nil || existing != nil {
 		return existing, obj, cmp.Or(failed, err)
 	}
-	// What admission validates is what is there.
+	// Validating admission sees the live object as the new one, too.
 	var now, old runtime.Object
 	a.load = func() (runtime.Object, runtime.Object) {
 		if now == nil && failed == nil {
@@ -150,7 +150,7 @@ func (u update) repeated(ctx context.Context, live *Object, r *repeat) (existing
 	return nil, nil, cmp.Or(failed, err)
 }
 
-// lazyAttributes are those of a look at objects that are made when they are asked for.
+// lazyAttributes are attributes whose objects are made on demand.
 type lazyAttributes struct {
 	admission.Attributes
 	load func() (obj, old runtime.Object)

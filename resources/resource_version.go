@@ -12,8 +12,8 @@ import (
 // FormatRevision writes a revision as a resourceVersion.
 func FormatRevision(r int64) string { return strconv.FormatInt(r, 10) }
 
-// RevisionOfParameter reads the resourceVersion of a query (get, list, watch). Empty is an error: what it stands for depends on the
-// verb. A number that no revision reaches is in the future, as any other that is too large.
+// RevisionOfParameter reads the resourceVersion of a query (get, list, watch). Empty is an error: its meaning depends on the verb. A
+// number beyond all revisions is in the future, as any other that is too large.
 func RevisionOfParameter(s string) (int64, error) {
 	rv, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
@@ -22,8 +22,8 @@ func RevisionOfParameter(s string) (int64, error) {
 	return int64(min(rv, math.MaxInt64)), nil
 }
 
-// revisionOfObject reads the metadata.resourceVersion of an object that a client sent. Empty is zero: the client names none. A number that
-// no revision reaches is an error, since no object has it.
+// revisionOfObject reads the metadata.resourceVersion of an object that a client sent. Empty is zero: the client gives none. A number
+// beyond all revisions is an error, since no object has it.
 func revisionOfObject(s string) (int64, error) {
 	if s == "" {
 		return 0, nil

@@ -8,35 +8,35 @@ import (
 	"time"
 )
 
-// Rows is the door to Rowlock's own rows: who serves, which certificate authority all use. Their resources end in
-// rowlock.internal, no API serves them, and no rule but this file's is for them, so they do not take the way of objects
-// (Pipeline). It opens for nothing else.
+// Rows gives access to Rowlock's own rows: the members, the certificate authority that all use. Their resources end in
+// rowlock.internal, no API serves them, and no rules outside this file apply to them, so they do not go through
+// Pipeline. Rows refuses all other resources.
 type Rows struct {
 	Reader
 	writer Writer
 }
 
-// NewRows returns the door to the rows of a store.
+// NewRows returns the access to the rows of a store.
 func NewRows(s Store) *Rows { return &Rows{Reader: s, writer: s} }
 
-// internalSuffix is how the resources of Rowlock's own rows end.
+// internalSuffix is the suffix of the resources of Rowlock's own rows.
 const internalSuffix = ".rowlock.internal"
 
-// Create stores a new row with a spec. ttl, when positive, is how long it lives.
+// Create stores a new row with a spec. ttl, when positive, is its lifetime.
 //
 // Errors: those of Writer.Commit, ErrExists among them.
 func (r *Rows) Create(ctx context.Context, key Key, kind string, spec any, ttl time.Duration) (*Object, error) {
 	return r.put(ctx, Write{Op: Create, Key: key, TTL: ttl}, kind, spec)
 }
 
-// Update gives a row another spec, and lets it live for ttl from now on, when that is positive.
+// Update replaces the spec of a row, and lets it live for ttl from now on if ttl is positive.
 //
 // Errors: those of Writer.Commit, *ConflictError and ErrNotFound among them.
 func (r *Rows) Update(ctx context.Context, was *Object, kind string, spec any, ttl time.Duration) (*Object, error) {
 	return r.put(ctx, Write{Op: Update, Key: was.Key, From: was.Revision, TTL: ttl}, kind, spec)
 }
 
-// Delete removes a row, unless it has changed.
+// Delete removes a row if it has not changed.
 //
 // Errors: those of Writer.Commit, *ConflictError and ErrNotFound among them.
 func (r *Rows) Delete(ctx context.Context, was *Object) error {
@@ -52,7 +52,7 @@ func (r *Rows) put(ctx context.Context, w Write, kind string, spec any) (*Object
 	return r.commit(ctx, w)
 }
 
-// verbs are those of requests that would do what a row's writer does.
+// verbs are the verbs of the requests that correspond to the writes of a row.
 var verbs = map[Op]string{Create: "create", Update: "update", Delete: "delete"}
 
 func (r *Rows) commit(ctx context.Context, w Write) (*Object, error) {
@@ -66,8 +66,8 @@ func (r *Rows) commit(ctx context.Context, w Write) (*Object, error) {
 	return stored[0], nil
 }
 
-// internalRow is an object of the server's own, under a resource that no API serves. It looks like others, so that
-// people who look at the tables find their way.
+// internalRow is an object of the server's own, under a resource that no API serves. It has the form of an API object,
+// so that people who read the tables recognise it.
 type internalRow struct {
 	Kind       string          `json:"kind"`
 	APIVersion string          `json:"apiVersion"`
@@ -80,7 +80,7 @@ type internalMeta struct {
 	ResourceVersion string `json:"resourceVersion"`
 }
 
-// InternalDraft makes the row of the server's own that has a spec, for a resource whose name ends in rowlock.internal.
+// InternalDraft makes one of Rowlock's own rows with a spec, for a resource whose name ends in rowlock.internal.
 func InternalDraft(kind, name string, spec any) (Draft, error) {
 	encoded, err := json.Marshal(spec)
 	if err != nil {
@@ -94,7 +94,7 @@ func InternalDraft(kind, name string, spec any) (Draft, error) {
 	return d, nil
 }
 
-// DecodeInternal reads the spec of a row that InternalDraft has made.
+// DecodeInternal reads the spec of a row that InternalDraft made.
 func DecodeInternal(o *Object, spec any) error {
 	var row internalRow
 	err := json.Unmarshal(o.Data, &row)

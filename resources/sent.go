@@ -7,26 +7,26 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// What is stored and what is shown are the same bytes, but for two kinds of objects:
+// The stored bytes and the shown bytes are the same, except for two kinds of objects:
 //
 //   - JSON that a client sends as part of an object (the data of a ControllerRevision, the parameters of a driver) is stored as it
-//     was sent: with its white space, and with & and < as they are. kube-apiserver, which stores protobuf, tells an object
-//     that was sent in another way apart, and shows both without white space and escaped for HTML.
+//     was sent: with its white space, and with & and < unescaped. kube-apiserver, which stores protobuf, distinguishes objects
+//     whose JSON was sent in different ways, and shows both without white space and escaped for HTML.
 //   - A Service may have a member that kube-apiserver stores and does not show; see hidden.
 //
-// Of these the stored bytes end with a space, and stay with the object beside Data.
+// The stored bytes of these end with a space, and stay with the object beside Data.
 
-// storedForm is the form of an object that has its stored bytes, where these are not its Data.
+// storedForm is the form with the stored bytes of an object whose Data differs from them.
 const storedForm = "stored"
 
-// notShown marks stored bytes that are not what is shown.
+// notShown ends stored bytes that differ from the shown ones.
 const notShown = ' '
 
 func isShown(stored []byte) bool {
 	return len(stored) == 0 || stored[len(stored)-1] != notShown
 }
 
-// show makes Data, which are stored bytes, what is shown. It belongs to the making of an object.
+// show turns Data, which are stored bytes, into the shown bytes. It is part of the construction of an object.
 func (o *Object) show() {
 	if isShown(o.Data) {
 		return
@@ -36,7 +36,7 @@ func (o *Object) show() {
 	o.revisionStart, o.revisionEnd, _ = RevisionSpan(o.Data)
 }
 
-// Stored returns the bytes that a database keeps of the object, of which LoadObject makes it again.
+// Stored returns the bytes that a database keeps of the object; LoadObject restores it from them.
 func (o *Object) Stored() []byte {
 	if f := o.forms.find(storedForm); f != nil {
 		return f.data
@@ -44,7 +44,7 @@ func (o *Object) Stored() []byte {
 	return o.Data
 }
 
-// Shown returns the object without what is stored and never shown: it decodes to what clients see.
+// Shown returns the object without the stored parts that are never shown: it decodes to the object that clients see.
 func (o *Object) Shown() *Object {
 	if o.Resource != hiding || o.forms.find(storedForm) == nil {
 		return o
@@ -52,7 +52,7 @@ func (o *Object) Shown() *Object {
 	return LoadObject(o.Key, o.Revision, o.Data, o.Labels, o.Fields)
 }
 
-// Whole returns the object with all that is stored of it, in Data, too.
+// Whole returns the object with all its stored bytes in Data, too.
 func (o *Object) Whole() *Object {
 	if o.Resource != hiding || o.forms.find(storedForm) == nil {
 		return o
@@ -68,19 +68,19 @@ func shown(resource string, stored []byte) []byte {
 	return data
 }
 
-// escaped returns the same JSON as encoding/json writes it.
+// escaped returns the same JSON in the form that encoding/json writes.
 func escaped(stored []byte) []byte {
 	data, err := json.Marshal(json.RawMessage(stored))
 	if err != nil {
-		return bytes.TrimRight(stored, string(notShown)) // it is none of ours, and is left as it is
+		return bytes.TrimRight(stored, string(notShown)) // not in our form; it is left unchanged
 	}
 	return data
 }
 
-// hiding is the resource that has hidden members.
+// hiding is the resource whose objects may have hidden members.
 const hiding = "services"
 
-// hides tells whether bytes that are to be stored have members that are not shown.
+// hides reports whether bytes to be stored have members that are not shown.
 func (t *Type) hides(data []byte) bool {
 	if t.Group != "" || t.Resource != hiding {
 		return false
@@ -89,9 +89,9 @@ func (t *Type) hides(data []byte) bool {
 	return end > 0
 }
 
-// hidden returns where the internalTrafficPolicy of an ExternalName is in the bytes of an object, the comma before it included.
-// kube-apiserver takes it out of what it reads (defaultOnReadInternalTrafficPolicy), which a deletion that only marks the
-// object, and an update that ends one, do not do. end is zero when there is none.
+// hidden returns the position of the internalTrafficPolicy of an ExternalName in the bytes of an object, including the comma
+// before it. kube-apiserver removes it from objects that it reads (defaultOnReadInternalTrafficPolicy), except in a deletion that
+// only marks the object and in an update that ends one. end is zero when there is none.
 func hidden(resource string, data []byte) (start, end int) {
 	if resource != hiding || gjson.Get(text(data), "spec.type").Str != "ExternalName" {
 		return 0, 0

@@ -11,7 +11,7 @@ import (
 type Served struct {
 	*Type
 	schema.GroupVersionKind
-	// Versions are those of the group that serve the resource, the preferred one first.
+	// Versions are the versions of the group that serve the resource, the preferred one first.
 	Versions []schema.GroupVersion
 
 	asStored bool
@@ -19,7 +19,8 @@ type Served struct {
 	memo     memo
 }
 
-// newServed returns the Served of a type in a version: that of the group before (may be nil) when nothing has changed.
+// newServed returns the Served of a type in a version: the one of the earlier group (before, may be nil) when nothing
+// has changed.
 func newServed(t *Type, gv schema.GroupVersion, versions []schema.GroupVersion, before *Group) *Served {
 	s := &Served{Type: t, GroupVersionKind: gv.WithKind(t.Kind), Versions: versions, life: &life{ended: make(chan struct{})}}
 	if before == nil {
@@ -47,8 +48,8 @@ func (s *Served) ReturnsDeleted() bool {
 	return s.ReturnDeletedObject || slices.Contains(s.ReturnDeletedIn, s.GroupVersionKind.Version)
 }
 
-// Ended is closed when the version is no longer served, or its objects have other bytes than before (Type.Form): watches
-// end then, so that their clients list again. A replacement by the same form does not close it.
+// Ended is closed when the version is no longer served, or its objects have other bytes than before (Type.Form):
+// watches then end, so that their clients list again. A replacement with the same form does not close it.
 func (s *Served) Ended() <-chan struct{} {
 	if s.life == nil {
 		return nil
@@ -56,11 +57,12 @@ func (s *Served) Ended() <-chan struct{} {
 	return s.life.ended
 }
 
-// Memo returns what build made of this type in this version under a key, building it once: a field manager, say. It is
-// forgotten with the last catalog that has the Served.
+// Memo returns the result of build for this type in this version under a key, building it once: a field manager, say.
+// It is dropped with the last catalog that has the Served.
 func (s *Served) Memo(key any, build func() (any, error)) (any, error) { return s.memo.get(key, build) }
 
-// life is how long the bytes that a version shows stay the same. It passes from one Served to the next.
+// life identifies a period in which the bytes that a version shows stay the same. It passes from one Served to the
+// next.
 type life struct {
 	once  sync.Once
 	ended chan struct{}
@@ -68,7 +70,7 @@ type life struct {
 
 func (l *life) end() { l.once.Do(func() { close(l.ended) }) }
 
-// memo keeps what is derived from something immutable, as long as that lives.
+// memo keeps results derived from an immutable value, as long as that lives.
 type memo struct{ entries sync.Map }
 
 func (m *memo) get(key any, build func() (any, error)) (any, error) {

@@ -7,11 +7,11 @@ import (
 	"github.com/rowlock/rowlock/resources/fieldmanager"
 )
 
-// ServerManagerName is the field manager of what the server writes of itself, by the name that kube-apiserver has there.
+// ServerManagerName is the field manager of the server's own writes; kube-apiserver uses the same name.
 const ServerManagerName = "kube-apiserver"
 
-// ServerManager returns a field manager for what the server itself writes of this type, in the version that is stored:
-// to the objects, or with a name to that subresource.
+// ServerManager returns a field manager for the server's own writes of this type, in the storage version: to the
+// objects, or to the named subresource.
 func (t *Type) ServerManager(subresource string) (*fieldmanager.Manager, error) {
 	return t.ServerManagerOf(t.StorageKind(), subresource)
 }
@@ -24,15 +24,15 @@ func (t *Type) ServerManagerOf(kind schema.GroupVersionKind, subresource string)
 		c.ResetFields = sub.ResetFields
 	}
 	if kind.Group != t.Group {
-		c.Types = nil // a Scale is none of the type's own
+		c.Types = nil // the type has no schema of Scale
 	}
 	return fieldmanager.New(c)
 }
 
-// typeConverterKey is under what the converter of a served type is kept with it.
+// typeConverterKey is the key of Served.Memo for the type converter.
 type typeConverterKey struct{}
 
-// TypeConverter returns what knows the schema of the type in its version, as field management does.
+// TypeConverter returns the converter with the schema of the type in its version, for field management.
 func (s *Served) TypeConverter() (managedfields.TypeConverter, error) {
 	if s.FieldTypes != nil {
 		return s.FieldTypes, nil

@@ -10,11 +10,11 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// A sketch is a Bloom filter of the pairs of a set: two bits for each. A list with a selector reads one word of most objects instead of
-// a map, its keys and its values, none of which is near to another in memory.
+// A sketch is a Bloom filter of the pairs of a set: two bits for each. A list with a selector then reads one word for most objects instead
+// of a map, its keys and its values, which lie apart in memory.
 //
-// Invariant: the sketch of a set has all the bits of the sketch of each of its subsets. A sketch of zero says nothing, which is what an
-// object has that was made without one, and all that an empty set has to say.
+// Invariant: the sketch of a set has all the bits of the sketch of each of its subsets. A sketch of zero says nothing: an object made
+// without a sketch has it, and so has an empty set.
 type sketch uint64
 
 var sketchSeed = maphash.MakeSeed()
@@ -31,15 +31,15 @@ func sketchOf[S ~map[string]string](set S) (s sketch) {
 	return s
 }
 
-// sketch notes what MayMatch reads.
+// sketch sets the sketches that MayMatch reads.
 func (o *Object) sketch() {
 	o.labelSketch, o.fieldSketch = sketchOf(o.Labels), sketchOf(o.Fields)
 }
 
-// Needs are pairs of labels and of fields that an object must have to be selected. The zero value needs none.
+// Needs are the pairs of labels and of fields that a selector requires. The zero value requires none.
 type Needs struct{ labels, fields sketch }
 
-// NeedsOf are the needs of two selectors, either of which may be nil. The fields are those of Object.Fields.
+// NeedsOf returns the needs of two selectors, either of which may be nil. The fields are those of Object.Fields.
 func NeedsOf(l labels.Selector, f fields.Selector) (n Needs) {
 	if !fastpath.Sketches.On() {
 		return n
@@ -62,7 +62,7 @@ func NeedsOf(l labels.Selector, f fields.Selector) (n Needs) {
 	}
 	if f != nil {
 		for _, r := range f.Requirements() {
-			// A field that an object does not have is the same as an empty one, and the name and the namespace are not among Fields.
+			// A missing field equals an empty one, and the name and the namespace are not among Fields.
 			if r.Operator == selection.NotEquals || r.Value == "" || r.Field == "metadata.name" || r.Field == "metadata.namespace" {
 				continue
 			}
@@ -72,7 +72,7 @@ func NeedsOf(l labels.Selector, f fields.Selector) (n Needs) {
 	return n
 }
 
-// MayMatch is false only of an object that does not have the labels or the fields that are needed. Of others the selectors have to be asked.
+// MayMatch is false only for an object that lacks needed labels or fields. For all others the selectors have to decide.
 func (o *Object) MayMatch(n Needs) bool {
 	return (o.labelSketch&n.labels == n.labels || o.labelSketch == 0 && len(o.Labels) > 0) &&
 		(o.fieldSketch&n.fields == n.fields || o.fieldSketch == 0 && len(o.Fields) > 0)

@@ -7,14 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// MaxKeyBytes is how many bytes the parts of a Key may have together. It is Postgres' bound, kept on every database so that
-// objects can move: an index holds a key whole, in a third of a page, 2,704 bytes with the heads and the padding of
-// its parts. Of the built-in types, only those of access control have names that may be longer than 253 bytes.
+// MaxKeyBytes is the greatest size of the parts of a Key together. It is Postgres' bound, kept on every database so that
+// objects can move: an index holds a whole key in a third of a page, 2,704 bytes with the headers and the padding of its
+// parts. Among the built-in types, only those of RBAC have names that may be longer than 253 bytes.
 const MaxKeyBytes = 2560
 
-// Storable returns what is wrong with a key that no database could hold an object under, by the names of the object's fields;
-// nil if nothing is. kube-apiserver stores such objects, etcd's keys being bytes; where it cannot store one because of
-// its size, it answers 500. Here they are invalid (422), which no client repeats.
+// Storable returns the errors of a key that no database could hold, by the names of the object's fields; nil if there are
+// none. kube-apiserver stores such objects, since etcd's keys are bytes; if it cannot store one because of its size, it
+// answers 500. Here they are invalid (422), which no client retries.
 func (k Key) Storable() field.ErrorList {
 	var errs field.ErrorList
 	metadata := field.NewPath("metadata")

@@ -14,7 +14,7 @@ import (
 //   - One 64-bit counter for the whole store is raised by exactly one per object written, under the lock that commits.
 //     Revision order is commit order is event order, without gaps.
 //   - A Commit that returned nil is durable.
-//   - Nothing is visible (to Get, Snapshot or a Watch) before it is committed, and what a Commit wrote is visible to
+//   - Nothing is visible (to Get, Snapshot or a Watch) before it is committed, and the writes of a Commit are visible to
 //     every read at MostRecent that starts after the Commit returned.
 //   - A Watch delivers each event after its starting revision once, in revision order, and reports a revision as
 //     passed only after every event up to it.
@@ -29,48 +29,45 @@ type Store interface {
 type Reader interface {
 	// Get returns the object with this key at the given point.
 	//
-	// Errors: ErrNotFound; *FutureRevisionError when at.Revision did not come into being within a short wait;
-	// ErrUnavailable when "most recent" could not be established; the context's error. Get takes no Exact point.
+	// Errors: ErrNotFound; *FutureRevisionError when at.Revision did not come into being within a short wait; ErrUnavailable when "most
+	// recent" could not be established; the context's error. Get takes no Exact point.
 	Get(ctx context.Context, key Key, at At) (*Object, error)
 
-	// Snapshot returns a consistent, immutable view of all objects of one resource type. Taking one costs nothing at
-	// the current revision, and the number of changes since at an older one.
+	// Snapshot returns a consistent, immutable view of all objects of one resource type. It costs nothing at the current revision, and
+	// time proportional to the number of changes since an older one.
 	//
-	// Errors: *ExpiredError when at is Exact and that revision is no longer in history; *FutureRevisionError;
-	// ErrBusy when too much memory is held by others that read older revisions; ErrUnavailable; the context's error. A
-	// resource of which nothing was ever written is empty, not an error. A revision from which too much has changed counts as
-	// no longer in history.
+	// Errors: *ExpiredError when at is Exact and that revision is no longer in history; *FutureRevisionError; ErrBusy when other readers
+	// of older revisions hold too much memory; ErrUnavailable; the context's error. A resource that was never written is empty, not an
+	// error. A revision from which too much has changed counts as no longer in history.
 	Snapshot(ctx context.Context, resource string, at At) (Snapshot, error)
 
-	// Changed tells whether a resource type may have changed, at the cost of a look-up: what is made of its objects is as reads
-	// show them as long as the number stays the same that was returned before they were read. The number is the revision of the last
-	// change, or of one after it when it is not known; it is raised before any read shows the change, and a read that begins after
-	// that waits for it. It never falls.
+	// Changed tells whether a resource type may have changed, at the cost of a look-up. A result that a caller derived from the objects
+	// is still valid if Changed returns the same number as before they were read. The number is the revision of the last change, or of a
+	// later one when that is not known; it is raised before any read shows the change, and a read that begins after that waits for the
+	// change. It never falls.
 	Changed(resource string) int64
 
-	// Amount tells how much there is of a resource type. It is taken from memory: it waits for nothing, asks nobody and never fails, so
-	// it may be a moment behind. Objects that cannot be read are counted; their sizes are not known.
+	// Amount returns the number and the size of the objects of a resource type. It reads memory only: it does not wait, makes no query
+	// and never fails, so it may be a moment behind. It counts objects that cannot be read; their sizes are not known.
 	Amount(resource string) Amount
 }
 
-// Amount is how many objects there are of a resource type, and how many bytes one of them has on average, estimated by some of them.
+// Amount is the number of objects of a resource type and their average size in bytes, estimated from some of them.
 type Amount struct{ Objects, AverageBytes int64 }
 
 // Writer changes objects.
 type Writer interface {
-	// Commit applies all writes in one transaction, or none. Result i is the object that write i stored; for a Delete
-	// it is the last state of the object with the revision of its deletion, for an Expect the object that was expected, which may be
-	// packed (Object.IsPacked).
+	// Commit applies all writes in one transaction, or none. Result i is the object that write i stored; for a Delete it is the last
+	// state of the object with the revision of its deletion, for an Expect the expected object, which may be packed (Object.IsPacked).
 	//
-	// Errors: ErrExists (a Create's key exists), ErrNotFound (an Update's or Delete's key does not),
-	// *ConflictError (the object is at another revision than the write was computed from): compute again from the
-	// current object, or tell the client; see GuaranteedUpdate. *ExpectationError (what an Expect names is at another
-	// revision, or gone): nothing is wrong with the object itself, but with what it was computed by. ErrRefused: the store
-	// cannot hold what is in the writes, or they make no sense (see Expect); nothing was written, repeating is in vain.
-	// ErrUnavailable: nothing was written, the client may repeat. ErrUnknownOutcome: it may or may not have been written, the
-	// client has to look. The context's error: as ErrUnknownOutcome.
+	// Errors: ErrExists (a Create's key exists), ErrNotFound (an Update's or Delete's key does not), *ConflictError (the object is at
+	// another revision than the write was computed from): compute again from the current object, or tell the client; see
+	// GuaranteedUpdate. *ExpectationError (the object of an Expect is at another revision, or gone): the object itself is valid, but the
+	// rules it was computed by are out of date. ErrRefused: the store cannot hold the writes, or they make no sense (see Expect);
+	// nothing was written, a retry fails again. ErrUnavailable: nothing was written, the client may retry. ErrUnknownOutcome: it may or
+	// may not have been written, the client has to look. The context's error: as ErrUnknownOutcome.
 	//
-	// A Commit that is refused harms no other. What the first four errors tell of is visible to every read at
+	// A refused Commit does not affect any other. The state that causes one of the first four errors is visible to every read at
 	// MostRecent that starts after Commit returned.
 	Commit(ctx context.Context, writes ...Write) ([]*Object, error)
 }
@@ -84,19 +81,19 @@ type Watcher interface {
 	Watch(ctx context.Context, opts WatchOptions) (Watch, error)
 }
 
-// Restorer is a Store that may have stored an object in another way than it would now: by a key for encryption that was replaced.
+// Restorer is a Store that may have stored an object in an outdated form: encrypted with a key that was replaced, for example.
 type Restorer interface {
-	// Stale tells whether the object, at its revision, is stored so. False where that cannot be found out.
+	// Stale reports whether the object, at its revision, is stored in an outdated form. False where that cannot be found out.
 	Stale(ctx context.Context, o *Object) bool
 }
 
-// Match says how the revision of an At is meant; see "Semantics for get and list" of the API concepts page.
+// Match is the meaning of the revision of an At; see "Semantics for get and list" of the API concepts page.
 type Match int
 
 const (
 	// MostRecent reads state at least as new as every write acknowledged before the read began.
 	MostRecent Match = iota
-	// Any reads whatever is at hand, newest preferred, without asking the database.
+	// Any reads the state at hand, newest preferred, without asking the database.
 	Any
 	// NotOlderThan reads state at least as new as a revision.
 	NotOlderThan
@@ -104,19 +101,19 @@ const (
 	Exact
 )
 
-// At is the point in the sequence of revisions at which a read is wanted.
+// At is the point in the sequence of revisions for a read.
 type At struct {
 	Match Match
 	// Revision is used by NotOlderThan and Exact only.
 	Revision int64
-	// Namespace and Name say which objects of a Snapshot will be looked at, where that is known: an object elsewhere that cannot be read
-	// keeps nobody from it. A Name is one in the Namespace, which is empty where the type has none. Get does not use them.
+	// Namespace and Name say which objects of a Snapshot will be read, where that is known: unreadable objects elsewhere then cause no
+	// error. Name is a name in Namespace, which is empty where the type has none. Get does not use them.
 	Namespace, Name string
 }
 
 // Snapshot is a consistent, immutable view of the objects of one resource type. Order is that of Key.Path, bytewise.
 type Snapshot interface {
-	// Revision is that of the whole store at which the view was taken.
+	// Revision is the revision of the whole store at which the view was taken.
 	Revision() int64
 	// Get returns the object, or nil.
 	Get(namespace, name string) *Object
@@ -127,7 +124,7 @@ type Snapshot interface {
 	Count(namespace, after string) int
 }
 
-// Op is what a Write does.
+// Op is the kind of a Write.
 type Op uint8
 
 const (
@@ -137,39 +134,38 @@ const (
 	Update
 	// Delete removes an object.
 	Delete
-	// Expect writes nothing, takes no revision and makes no event: the Commit takes effect only if the object with this key
-	// is at revision From where the Commit is in the sequence of revisions, after everything that was committed before, by
-	// whatever server. So nothing is stored by the rules of an object (the definition of a type) that has changed or is
-	// gone, however long ago the rules were read.
+	// Expect writes nothing, takes no revision and makes no event: the Commit takes effect only if the object with this key is at
+	// revision From at the Commit's place in the sequence of revisions, after all earlier commits of any server. This prevents an object
+	// from being stored by rules (the definition of a type) that have changed or are gone, however long ago they were read.
 	//
-	// It makes no difference where among the writes it stands, for the others must be of other keys: of an object that
-	// the Commit writes, the From of that write says the same. A Commit that writes what it expects is refused with
-	// ErrRefused, and so is one of Expects alone: a Get at MostRecent answers that.
+	// Its place among the writes makes no difference, since the others must have other keys: for an object that the Commit writes, the
+	// From of that write says the same. A Commit that writes an object that it expects is refused with ErrRefused, and so is one of
+	// Expects alone: a Get at MostRecent answers that.
 	Expect
 )
 
-// FromEarlier as Write.From says that the write was computed from what an earlier write of the same Commit makes of the object, whose
-// revision nobody knows yet. A Commit without such a Create or Update is refused with ErrRefused.
+// FromEarlier as Write.From says that the write was computed from the result of an earlier write of the same Commit, whose revision is
+// not known yet. A Commit without such a Create or Update is refused with ErrRefused.
 const FromEarlier int64 = -1
 
 // Write is one change of one object. Everything slow (decoding, validation, encoding) has happened before.
 type Write struct {
 	Op  Op
 	Key Key
-	// From is the revision that an Update or a Delete was computed from; the write fails with *ConflictError when
-	// the object has moved on. It is required: nothing is overwritten unseen. Of an Expect it is the revision that the
-	// object is to be at. FromEarlier is the revision that an earlier write of the same Commit gives the object.
+	// From is the revision that an Update or a Delete was computed from; the write fails with *ConflictError when the object is at
+	// another one. It is required: no write overwrites a state that it has not seen. For an Expect it is the revision that the object
+	// must have. FromEarlier is the revision that an earlier write of the same Commit gives the object.
 	From int64
 	// Draft is the new state for Create and Update.
 	Draft Draft
 	// TTL, when positive, is how long the object lives from now on; the store then deletes it as if by Delete.
 	TTL time.Duration
-	// Unread is, of a Delete of an object that cannot be read, why it cannot be. The write fails with ErrNotFound when there is no such
-	// object at From: it may be another one by now, or one that can be read. What the database has of it goes into history as it is.
+	// Unread is the reason why the object of a Delete cannot be read. The write fails with ErrNotFound when there is no such object at
+	// From: it may have been replaced, or be readable now. The row in the database goes into history unchanged.
 	Unread *TransformError
 }
 
-// WatchOptions say which events a Watch is to see.
+// WatchOptions select the events of a Watch.
 type WatchOptions struct {
 	// Resource is the resource type, as in Key.
 	Resource string
@@ -177,34 +173,33 @@ type WatchOptions struct {
 	Namespace, Name string
 	// After is the revision after which events are delivered.
 	After int64
-	// Group names those watches that are best told of a change one after the other, because what they send leaves together. Empty:
-	// of no group.
+	// Group names watches that should be notified of a change one after the other, because their events are sent together. Empty: no
+	// group.
 	Group string
-	// Wake, when set, is called whenever Ready would receive a value, which it then never does: one goroutine can follow
-	// many watches. It is called with locks held, so it must not block and must not call the store. It may be called
-	// before Watch returns. For what a Commit wrote it is called, on every watch that wants it, before the Commit returns
-	// and before anything later is visible; Ready may receive its value after that.
+	// Wake, when set, is called whenever Ready would receive a value, which it then never does: one goroutine can follow many watches.
+	// It is called with locks held, so it must not block and must not call the store. It may be called before Watch returns. For the
+	// writes of a Commit, the store calls it on every watch that matches them, before the Commit returns and before anything later is
+	// visible; Ready may receive its value after that.
 	Wake func()
-	// Notify, when set, is called where Ready would receive a value, which it then never does, and as late as that: a watch that
-	// waits needs no goroutine. Of calls it may make what Wake may.
+	// Notify, when set, is called where Ready would receive a value, which it then never does, and no earlier than that: a waiting watch
+	// needs no goroutine. It may make the same calls as Wake.
 	Notify func()
-	// Aside, when set, is called by Next before it reads history, for which others may have to wait.
+	// Aside, when set, is called by Next before it reads history, which may make other watches wait.
 	Aside func()
 }
 
 // Watch is a cursor into the log of changes. It holds no queue: a slow reader costs nothing and is never dropped while
 // the revision it stands at is in history. It is used by one goroutine at a time.
 type Watch interface {
-	// Next returns the events after the cursor, up to max of them, and moves the cursor past them. It returns no
-	// events when there are none at the moment; it may read history from the database, but never waits for new events.
+	// Next returns the events after the cursor, up to max of them, and moves the cursor past them. It returns no events when there are
+	// none at the moment; it may read history from the database, but never waits for new events.
 	//
-	// The returned revision says how far the cursor has come: every event up to it was returned by this call or an
-	// earlier one. It is what a bookmark may carry. With fewer events than max, it is no less than any revision that a read
-	// had shown before the call: Next needs no value of Ready to return what reads can see. On a watch with a Wake, that
-	// holds for what Wake was called for.
+	// The returned revision is the position of the cursor: every event up to it was returned by this call or an earlier one. A bookmark
+	// may carry it. With fewer events than max, it is no less than any revision that a read had shown before the call: Next returns all
+	// that reads can see even before Ready has a value. On a watch with a Wake, the same holds for the changes that Wake was called for.
 	//
-	// Errors: *ExpiredError when history was pruned beyond the cursor (the client must list again); ErrUnavailable
-	// (call again later); ErrClosed; the context's error.
+	// Errors: *ExpiredError when history was pruned beyond the cursor (the client must list again); ErrUnavailable (call again later);
+	// ErrClosed; the context's error.
 	Next(ctx context.Context, max int) ([]*Event, int64, error)
 	// Ready receives a value whenever Next may have more to return than when it was last called.
 	Ready() <-chan struct{}
@@ -212,26 +207,25 @@ type Watch interface {
 	Close()
 }
 
-// The errors of the contract. Drivers translate what their database says into these; the server maps them to a Status
-// in one table.
+// The errors of the contract. Drivers translate the errors of their database into these; the server maps them to a Status in one table.
 var (
 	// ErrNotFound: no object has this key.
 	ErrNotFound = errors.New("object not found")
 	// ErrExists: an object with this key exists already.
 	ErrExists = errors.New("object already exists")
-	// ErrRefused: the store cannot hold what is in the write: a key that is not Storable, data that is not text, or what a
-	// rule of the database forbids; or an Expect is where none may be. Nothing was written; repeating is in vain.
+	// ErrRefused: the store cannot hold the write: a key that is not Storable, data that is not text, or data that a rule of the
+	// database forbids; or an Expect is not allowed there. Nothing was written; a retry fails again.
 	ErrRefused = errors.New("the store cannot hold this")
-	// ErrTooLarge: an object is larger than the store takes. Nothing was written; repeating is in vain. The words are etcd's,
-	// which clients of kube-apiserver know.
+	// ErrTooLarge: an object exceeds the store's limit. Nothing was written; a retry fails again. The text is etcd's, which clients of
+	// kube-apiserver know.
 	ErrTooLarge = errors.New("etcdserver: request is too large")
-	// ErrUnavailable: the database cannot be used at the moment. Nothing was written; repeating is safe.
+	// ErrUnavailable: the database cannot be used at the moment. Nothing was written; a retry is safe.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrFull comes with ErrUnavailable: the database has no room on its disk. Reads go on.
 	ErrFull = errors.New("the disk of the database is full")
-	// ErrMoved comes with ErrUnavailable: the store is in another database now, and nothing is written to this one any more.
+	// ErrMoved comes with ErrUnavailable: the store has moved to another database, and this one takes no more writes.
 	ErrMoved = errors.New("the store has moved")
-	// ErrBusy: what was asked for takes more than is free at the moment; repeating after a while is right.
+	// ErrBusy: the request needs more than is free at the moment; a retry after a while is right.
 	ErrBusy = errors.New("store busy")
 	// ErrUnknownOutcome: a commit was sent and its answer lost. It may or may not have taken effect.
 	ErrUnknownOutcome = errors.New("outcome of the write is unknown")
@@ -250,8 +244,8 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s is at revision %d", e.Key, e.Current.Revision)
 }
 
-// ExpectationError says that an object is not at the revision that an Expect named. It is neither a *ConflictError nor an
-// ErrNotFound: those are about what was to be written, and lead to another attempt with the same rules.
+// ExpectationError says that an object is not at the revision that an Expect named. It is neither a *ConflictError nor an ErrNotFound:
+// those concern the written object, and lead to another attempt with the same rules.
 type ExpectationError struct {
 	Key Key
 	// Current is the object as it is now; nil when there is none.

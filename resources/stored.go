@@ -14,9 +14,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// CheckStored says what is wrong with an object of the type that a database has kept: it does not decode, or is not the one whose key it
-// has, or would be selected by other fields than those that were kept with it. kept is these, as JSON; empty: there are none. With objects
-// that have no Go type none are kept: selectors read them from the data (FieldsOf).
+// CheckStored returns the error of an object of the type in a database: it does not decode, or does not match its key, or its selectable
+// fields differ from the ones that were kept with it. kept is these, as JSON; empty: none. Objects without a Go type have none: selectors
+// read them from the data (FieldsOf).
 func (t *Type) CheckStored(o *Object, kept string) error {
 	stored, err := t.DecodeStored(o)
 	if err != nil {
@@ -42,12 +42,12 @@ func (t *Type) CheckStored(o *Object, kept string) error {
 	return sameFields(found, kept)
 }
 
-// CheckStoredRow is CheckStored for the server's own rows, and those that nobody knows the type of.
+// CheckStoredRow is CheckStored for the server's own rows, and for rows of an unknown type.
 func CheckStoredRow(o *Object) error {
 	if strings.HasSuffix(o.Resource, internalSuffix) {
 		var row struct {
 			internalRow
-			Service json.RawMessage `json:"service"` // which rows of node ports have instead of a spec
+			Service json.RawMessage `json:"service"` // rows of node ports have it instead of a spec
 		}
 		if err := json.Unmarshal(o.Data, &row); err != nil || len(row.Spec) == 0 && len(row.Service) == 0 || row.Metadata.Name != o.Name {
 			return errors.New("is not a row of the server's own")
@@ -57,7 +57,7 @@ func CheckStoredRow(o *Object) error {
 	return checkIdentity(o)
 }
 
-// checkIdentity compares what an object says it is with its key.
+// checkIdentity compares the identity in an object with its key.
 func checkIdentity(o *Object) error {
 	m := gjson.Get(text(o.Data), "metadata")
 	switch {
@@ -84,8 +84,8 @@ func sameFields(found fields.Set, kept string) error {
 		now := found[name]
 		value, kept := was[name]
 		switch {
-		case name == "metadata.name" || name == "metadata.namespace": // these are not kept apart from the key
-		case !kept && now != "": // a selector takes a field that is not there for an empty one
+		case name == "metadata.name" || name == "metadata.namespace": // the key has these
+		case !kept && now != "": // for a selector, a missing field equals an empty one
 			return fmt.Errorf("lacks the selectable field %s, which is %q in its data", name, now)
 		case value != now:
 			return fmt.Errorf("has %q for the selectable field %s, which is %q in its data", value, name, now)

@@ -7,11 +7,11 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// timed is a store whose commits are counted, and whose share of the time of a request is noted where there is an audit.
+// timed is a store that counts commits, and notes the store's share of a request's time if there is an audit.
 type timed struct {
 	Store
 	noted bool
-	// commits is told of every commit. Nil: nobody is.
+	// commits is called for every commit. May be nil.
 	commits func(writes []Write, err error, took time.Duration)
 }
 

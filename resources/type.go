@@ -15,8 +15,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Scheme makes, recognises, defaults and converts the objects of a type. *runtime.Scheme is one; a custom resource
-// brings its own.
+// Scheme makes, recognises, defaults and converts the objects of a type. *runtime.Scheme is one; a custom resource has its own.
 type Scheme interface {
 	runtime.ObjectCreater
 	runtime.ObjectTyper
@@ -41,58 +40,55 @@ type Type struct {
 	Categories   []string
 	Namespaced   bool
 
-	// Form, where it is set, stands for how objects look to clients in the version that the type is served in: a type that
-	// replaces another one of the same Form shows every object by the same bytes, so that watches need not end. Empty: only the
-	// same Type does.
+	// Form, where it is set, identifies the bytes of objects in the version that the type is served in: a type that replaces another one of the same
+	// Form shows every object by the same bytes, so that watches need not end. Empty: no other Type has the same bytes.
 	Form string
 
-	// Untyped: objects have no Go type, as those of custom resources. Their bytes are laid out otherwise; see layout.go.
+	// Untyped: objects have no Go type, as those of custom resources. Their bytes have another layout; see layout.go.
 	Untyped bool
 	// Scheme and Serializer handle the versions of the type.
 	Scheme     Scheme
 	Serializer runtime.NegotiatedSerializer
-	// StorageVersion is what objects are stored in.
+	// StorageVersion is the version that objects are stored in.
 	StorageVersion schema.GroupVersion
-	// StoredIn returns the version that an object in the hub form is stored in, where some have what StorageVersion has no place for. Nil: all
-	// are stored in that.
+	// StoredIn returns the version that an object in the hub form is stored in, for types some of whose objects have fields that StorageVersion
+	// lacks. Nil: all are stored in StorageVersion.
 	StoredIn func(hub runtime.Object) schema.GroupVersion
-	// Prepare removes from the new object (hub form) of an update what the stored JSON cannot hold, so that it is not taken for a change. Nil: there
-	// is nothing of that.
+	// Prepare removes from the new object (hub form) of an update the values that the stored JSON cannot hold, so that they do not count as a
+	// change. May be nil.
 	Prepare func(obj runtime.Object)
-	// Normalize changes an object, in the version that it is about to be stored in, to what kube-apiserver reads from its storage, which cannot hold
-	// some of what JSON tells apart. Nil: there is nothing of that. It is not called for types whose Scheme completes objects itself.
+	// Normalize changes an object, in its storage version, to the form that kube-apiserver reads back from its storage, which does not keep some
+	// distinctions of JSON. May be nil. It is not called for types whose Scheme completes objects itself.
 	Normalize func(versioned runtime.Object)
-	// UpstreamStorageVersion is the one that kube-apiserver stores them in, where that is another (for the sake of its own
-	// older releases). Discovery has a hash of it, which says nothing to clients but that it is the same as before: they
-	// then leave what is stored alone, also where one server takes the place of the other.
+	// UpstreamStorageVersion is kube-apiserver's storage version, where that differs (for the sake of its own older releases). Discovery has a hash
+	// of it, by which clients only see whether it has changed: an equal hash makes them leave stored objects alone, also when one server replaces
+	// the other.
 	UpstreamStorageVersion schema.GroupVersion
-	// FieldAnnotation is an annotation of the versions for which the hub form has a field instead: metadata shown without
-	// the object, which kube-apiserver takes from the hub, lacks it. Empty: there is none.
+	// FieldAnnotation is an annotation of the versions for which the hub form has a field instead: metadata without the object, which kube-apiserver
+	// takes from the hub form, lacks it. Empty: there is none.
 	FieldAnnotation string
 
-	// Hub is the version of the hub form, where that is not upstream's internal one: rules of custom resources work on the
-	// version of the request.
+	// Hub is the version of the hub form, where that is not upstream's internal one: rules of custom resources work on the version of the request.
 	Hub schema.GroupVersion
 	// FieldTypes is the schema of the version for the ownership of fields; nil for built-in types.
 	FieldTypes managedfields.TypeConverter
 
-	// Requires is what has to be as it is for the rules of the type to be the right ones: no object is stored when it has changed.
-	// Nil: nothing.
+	// Requires is the object that the rules of the type were made from: no object is stored once it has changed. Nil: none.
 	Requires *Requirement
-	// Repeats remembers the updates that changed nothing, of a type whose objects are large. Nil: nobody does.
+	// Repeats remembers updates that changed nothing, for a type whose objects are large. May be nil.
 	Repeats Repeats
-	// Lean takes the parts out of objects that are created or applied, and that few rules look into. Nil: there are none.
+	// Lean takes large parts that few rules read out of objects that are created or applied. May be nil.
 	Lean Lean
-	// Current tells whether the bytes of an object that is stored in the version of the type are what the type shows in that
-	// version. Nil: always.
+	// Current reports whether the bytes of an object that is stored in the version of the type are the bytes that the type shows in that version.
+	// Nil: always.
 	Current func(o *Object) bool
-	// Converted returns objects in the version that the type is served in, as JSON, where somebody else has to be asked for that. It
-	// asks for many at once, and keeps what it was told with the objects (ConvertedForm). Nil: nobody has to be asked.
+	// Converted returns objects in the version that the type is served in, as JSON, where a conversion webhook is needed. It sends many objects in
+	// one request, and keeps the results with the objects (ConvertedForm). Nil: no webhook is needed.
 	//
-	// Errors: those of ctx, and what kept an object from being converted, in words for clients.
+	// Errors: those of ctx, and the error of the conversion, in words for clients.
 	Converted func(ctx context.Context, objects []*Object) ([][]byte, error)
 
-	// OpenAPI describes the objects of an untyped type in the version that it is served in. Nil: it says nothing of them.
+	// OpenAPI describes the objects of an untyped type in the version that it is served in. May be nil.
 	OpenAPI *OpenAPI
 
 	// New and NewList make an empty object and an empty list in the hub form.
@@ -108,69 +104,65 @@ type Type struct {
 	// Attrs returns the labels and the selectable fields of an object in the hub form, metadata.name and
 	// metadata.namespace among the fields.
 	Attrs func(obj runtime.Object) (labels.Set, fields.Set, error)
-	// FieldsOf returns the selectable fields of an object other than metadata.name and metadata.namespace, where they are not
-	// those that were stored with it: which there are may change while objects stay, and differ between versions. data is the
-	// object as JSON in the version that the type is served in. May be nil.
+	// FieldsOf returns the selectable fields of an object other than metadata.name and metadata.namespace, where they are not stored with the
+	// object: they may change while objects stay, and differ between versions. data is the object as JSON in the version that the type is served in.
+	// May be nil.
 	FieldsOf func(data []byte) fields.Set
-	// Table makes the columns that kubectl prints.
+	// Table makes the columns of a Table, as kubectl prints them.
 	Table rest.TableConvertor
-	// TableTimeDependent is set where cells change with the clock other than one made of metadata.creationTimestamp alone,
-	// and those that say "… ago", which are recognised.
+	// TableTimeDependent is set where cells change with the clock, other than a column made of metadata.creationTimestamp alone and texts that end
+	// in "… ago", which are recognised.
 	TableTimeDependent bool
 	// TableOrder compares two objects for the order of the rows of a list, where it is not the order of lists. May be nil.
 	TableOrder func(a, b *Object) int
-	// Uncached: kube-apiserver has no cache of the type, but reads it from etcd, which shows: a list at any version is in
-	// chunks if that is asked for, and a version that is none is the client's mistake when one object is read, too.
+	// Uncached: kube-apiserver has no watch cache for the type, but reads it from etcd. Clients see the difference: a list at any version is in
+	// chunks if the client asks for chunks, and an invalid version is the client's error for a get, too.
 	Uncached bool
 	// TTL returns how long an object lives (zero: until it is deleted). May be nil.
 	TTL func(obj runtime.Object) time.Duration
 	// ReturnDeletedObject: a delete answers with the object, not with a Status.
 	ReturnDeletedObject bool
-	// ReturnDeletedIn are versions in which it does, where it does not in all.
+	// ReturnDeletedIn are the versions in which a delete answers with the object, where not all do.
 	ReturnDeletedIn []string
-	// ShouldDeleteDuringUpdate says whether an update is to remove the object, besides the rule for finalizers. May be nil.
+	// ShouldDeleteDuringUpdate reports whether an update removes the object, besides the rule for finalizers. May be nil.
 	ShouldDeleteDuringUpdate func(ctx context.Context, obj, existing runtime.Object) bool
 
-	// DeprecationWarning is what clients are warned of in every request for the version that the type is served in, where it
-	// is not the Go type that says so.
+	// DeprecationWarning is the warning in every answer for the version that the type is served in, where the Go type does not define one.
 	DeprecationWarning string
 
-	// BeforeCreate is what there is to say against a new object, whatever it is like, before admission is asked. May be nil.
+	// BeforeCreate refuses a create regardless of the object, before admission. May be nil.
 	BeforeCreate func(ctx context.Context, name string) error
-	// Permit is what there is to say against a write by whoever asks for it, who may write objects of the type: a role with rights
-	// that they do not have. It is asked after mutating admission, for the object itself. old is nil on a create, and empty where an
-	// update creates. May be nil.
+	// Permit checks rights of the requester beyond those on the type, as for a role with rights that the requester does not have. It is called after
+	// mutating admission, for the object itself. old is nil on a create, and empty where an update creates. May be nil.
 	Permit func(ctx context.Context, obj, old runtime.Object) error
-	// BeforeDelete is what there is to say of a delete whatever the object is like: a refusal, or a warning by way of
-	// the context (k8s.io/apiserver/pkg/warning). name is empty for a collection, of which it is told once. May be nil.
+	// BeforeDelete refuses a delete regardless of the object, or warns by way of the context (k8s.io/apiserver/pkg/warning). For a collection, name
+	// is empty and it is called once. May be nil.
 	BeforeDelete func(ctx context.Context, name string, o *metav1.DeleteOptions) error
-	// Terminate is the first half of a deletion, for types that have their own: it marks obj (hub form) as being
-	// deleted since now, and returns true when obj is to be stored like that and stays for the time being. When it
-	// returns false it changed nothing and the common rules for finalizers and grace periods decide. May be nil.
+	// Terminate is the first phase of a deletion, for types that have their own: it marks obj (hub form) as being deleted since now, and returns
+	// true when obj is to be stored like that and stays for the time being. When it returns false it changed nothing, and the common rules for
+	// finalizers and grace periods decide. May be nil.
 	Terminate func(obj runtime.Object, now metav1.Time) bool
-	// TerminatesPlainly: Terminate knows nothing of how dependents are to be deleted. As by kube-apiserver, for which this is another
-	// part's to do, a precondition that fails is told of in a small letter.
+	// TerminatesPlainly: Terminate ignores how dependents are to be deleted. As in kube-apiserver, where another component handles them, the error
+	// of a failed precondition begins with a small letter.
 	TerminatesPlainly bool
-	// Allocate takes and gives back what objects have of a supply that all share: the addresses and ports of Services. It
-	// fills in obj (hub form) and returns the writes to be committed with obj's own, so that nothing is taken before
-	// obj is stored, and nothing twice. old is nil on a create; obj is nil when old goes. It comes before the
-	// strategies, again for every attempt, and not for writes through a subresource, unless they remove the object.
-	// May be nil.
+	// Allocate takes an object's share of a common supply, or gives it back: the addresses and ports of Services. It fills in obj (hub form) and
+	// returns the writes to be committed with obj's own, so that nothing is taken before obj is stored, and nothing twice. old is nil on a create;
+	// obj is nil on the removal of old. It comes before the strategies, again for every attempt, and not for writes through a subresource, unless
+	// they remove the object. May be nil.
 	Allocate func(ctx context.Context, s Reader, obj, old runtime.Object) ([]Write, error)
 
 	// Subresources by name, without the type's own path: "status", "scale", "binding".
 	Subresources map[string]*Subresource
 
-	// Virtual is set for types that are not stored: a create is answered by this function, nothing else is served.
+	// Virtual is set for types that are not stored: this function answers a create, and nothing else is served.
 	Virtual CreateFunc
 	// Complete comes before Virtual and validating admission. May be nil.
 	Complete CompleteFunc
-	// Computed is set for types that are not stored either: get and list are answered from what this function returns,
-	// nothing else is served.
+	// Computed is set for types that are not stored either: get and list are answered from its result, and nothing else is served.
 	Computed func(ctx context.Context, s Reader, q ComputedQuery) (ComputedPage, error)
 	// ServedVerbs, when set, are the verbs of the main resource, in the order of discovery.
 	ServedVerbs []string
-	// OfferedVerbs, when set, are those that discovery tells of instead: clients are to begin nothing else, though more is served.
+	// OfferedVerbs, when set, are the verbs in discovery instead: more is served, but clients should not start using it.
 	OfferedVerbs []string
 
 	age struct {
@@ -183,61 +175,61 @@ type Type struct {
 	}
 }
 
-// Requirement is an object that the rules of a type were made of: that of its definition.
+// Requirement is an object that the rules of a type were made from: its definition.
 type Requirement struct {
 	Key      Key
 	Revision int64
 }
 
-// CreateFunc answers a create that is an operation rather than an object: a review, a binding, an eviction. obj is in
-// the hub form of its kind and may be kept. name is that of the parent, empty for a virtual type.
+// CreateFunc answers a create that is an operation rather than an object: a review, a binding, an eviction. obj is in the hub form of its kind and
+// may be kept. name is the name of the parent, empty for a virtual type.
 type CreateFunc func(ctx context.Context, o *Operation, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error)
 
-// CompleteFunc works on what is sent to an operation before validating admission sees it; see CreateFunc. The context that it returns
-// is that of all that follows, and may hold what Create has to know of what was found. Mutating admission has seen it before.
+// CompleteFunc completes the object of an operation after mutating admission and before validating admission; see CreateFunc. The rest of the
+// request uses the context that it returns, which may carry results for Create.
 type CompleteFunc func(ctx context.Context, o *Operation, name string, obj runtime.Object, opts *metav1.CreateOptions) (context.Context, error)
 
 // Subresource is a path below an object of a type.
 type Subresource struct {
 	Name string
-	// Kind is what the path carries, in its one served version. Zero: the kind of the type, in the version asked for.
+	// Kind is the kind of the path's objects, in its one served version. Zero: the kind of the type, in the requested version.
 	Kind schema.GroupVersionKind
-	// OlderVersions of Kind are taken in bodies as well.
+	// OlderVersions of Kind are accepted in bodies as well.
 	OlderVersions []schema.GroupVersion
-	// Verbs are those of discovery: get, update, patch, create …
+	// Verbs are the verbs in discovery: get, update, patch, create …
 	Verbs []string
 
-	// UpdateStrategy rules how an update through this path changes the object.
+	// UpdateStrategy has the rules for updates of the object through this path.
 	UpdateStrategy rest.RESTUpdateStrategy
 	// ResetFields are the fields that writes through this path leave alone, per version of the type. May be nil.
 	ResetFields map[fieldpath.APIVersion]*fieldpath.Set
 
-	// Written is told of an update through this path that was committed, with the object as it was and as it is. May be nil.
+	// Written is called after a committed update through this path, with the object as it was and as it is. May be nil.
 	Written func(before, now *Object)
 
-	// Projection is set when Kind is another kind made of the object's fields (scale).
+	// Projection is set when Kind is another kind, made of the object's fields (scale).
 	Projection Projection
 	// Create answers a create at this path (binding, eviction). May be nil.
 	Create CreateFunc
 	// Complete comes before Create and validating admission. May be nil.
 	Complete CompleteFunc
-	// KeepMeta: the uid and the resourceVersion of what is created at this path are preconditions on the parent, and
-	// reach Create as the client sent them. Otherwise the system fields of its metadata are wiped.
+	// KeepMeta: the uid and the resourceVersion of an object that is created at this path are preconditions on the parent, and reach Create as the
+	// client sent them. Otherwise the system fields of its metadata are wiped.
 	KeepMeta bool
-	// Connect makes what passes the requests at this path on to another server, a kubelet or a pod. Its errors are statuses
-	// and those of Reader. May be nil.
+	// Connect makes the handler that proxies the requests at this path to another server, a kubelet or a pod. Its errors are statuses and those of
+	// Reader. May be nil.
 	Connect func(s Reader) rest.Connecter
-	// Stream makes what reads a text from there (log): its Get returns a rest.ResourceStreamer. May be nil.
+	// Stream makes the reader of a text at this path (log): its Get returns a rest.ResourceStreamer. May be nil.
 	Stream func(s Reader) rest.GetterWithOptions
-	// AppliedNew: server-side apply at the path creates an object that is missing, as it does at the type's own.
+	// AppliedNew: server-side apply at the path creates a missing object, as it does at the type's own path.
 	AppliedNew bool
 	// NoTable: the path has no Table, although it has the object.
 	NoTable bool
-	// Table makes the columns of a Projection, where they are not those of the type. May be nil.
+	// Table makes the columns of a Projection, where they differ from the type's. May be nil.
 	Table rest.TableConvertor
 }
 
-// written calls Written. s is nil for the object itself; before, for one that was not there.
+// written calls Written. s is nil for the object itself; before is nil for a new object.
 func (s *Subresource) written(before, now *Object) {
 	if s != nil && s.Written != nil && before != nil {
 		s.Written(before, now)
@@ -248,23 +240,22 @@ func (s *Subresource) written(before, now *Object) {
 type Projection interface {
 	// New makes an empty object of the projected kind.
 	New() runtime.Object
-	// FromParent makes the projected object of a parent, which it leaves alone.
+	// FromParent makes the projected object of a parent, which it does not change.
 	FromParent(parent runtime.Object) (runtime.Object, error)
-	// ToParent writes what the projection carries into parent.
+	// ToParent writes the fields of the projection into parent.
 	ToParent(projected, parent runtime.Object) error
-	// ReplicasPaths says where the field spec.replicas of the projection is in each version of the parent, for the
-	// ownership of fields.
+	// ReplicasPaths says where the field spec.replicas of the projection is in each version of the parent, for field ownership.
 	ReplicasPaths() managedfields.ResourcePathMappings
 }
 
-// Changeable is a Projection of parents that it cannot show as they are, but that can be changed through it so that it can.
+// Changeable is a Projection for parents that it cannot show in their present state, but can once they are changed through it.
 type Changeable interface {
 	Projection
-	// ToChange makes the projected object that an update of parent begins with.
+	// ToChange makes the projected object that an update of parent starts from.
 	ToChange(parent runtime.Object) (runtime.Object, error)
-	// ForAdmission makes the one that admission sees of a parent before and after an update.
+	// ForAdmission makes the projected object that admission sees, before and after an update of parent.
 	ForAdmission(parent runtime.Object) (runtime.Object, error)
-	// Changed makes the one that an update of parent is answered with.
+	// Changed makes the projected object that answers an update of parent.
 	Changed(parent runtime.Object) (runtime.Object, error)
 }
 
@@ -281,7 +272,7 @@ func (s *Subresource) HasVerb(verb string) bool {
 // ResourceName is the identity of the type in the store, as used in Key.Resource.
 func (t *Type) ResourceName() string { return t.GroupResource.String() }
 
-// Stored tells whether the store has the objects of the type.
+// Stored reports whether the store has the objects of the type.
 func (t *Type) Stored() bool { return t.Virtual == nil && t.Computed == nil }
 
 // KeyOf returns the key of an object of this type.
@@ -297,7 +288,7 @@ func (t *Type) KindOfLists() string {
 	return t.Kind + "List"
 }
 
-// HubOf returns the version of the form that rules work on, for a kind of a group: the type's own or, of subresources, another.
+// HubOf returns the version of the hub form for a kind of a group: the type's own or, for subresources, another.
 func (t *Type) HubOf(group string) schema.GroupVersion {
 	if !t.Hub.Empty() && group == t.Group {
 		return t.Hub
@@ -308,7 +299,7 @@ func (t *Type) HubOf(group string) schema.GroupVersion {
 // StorageKind is the kind of stored objects.
 func (t *Type) StorageKind() schema.GroupVersionKind { return t.StorageVersion.WithKind(t.Kind) }
 
-// HashedKind is the kind of stored objects as discovery tells it, in a hash.
+// HashedKind is the kind of stored objects whose hash discovery has.
 func (t *Type) HashedKind() schema.GroupVersionKind {
 	if !t.UpstreamStorageVersion.Empty() {
 		return t.UpstreamStorageVersion.WithKind(t.Kind)

@@ -11,9 +11,9 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// withoutOwners runs rules while the managedFields of objects without a Go type are out of their sight. Upstream's rules do nothing
-// with them but hold them against what is valid, as has been done here then, and make Go values of them by reflection each time. show
-// brings them back: an error may quote the object as it is when the error is worded.
+// withoutOwners runs rules on objects without a Go type while their managedFields are removed. Upstream's rules only validate the
+// managedFields, which this function has done before, and make Go values of them by reflection each time. show restores them: an
+// error may quote the object as it is when the error's text is made.
 func withoutOwners(rules func(show func()) error, objects ...runtime.Object) error {
 	if !fastpath.ManagedFields.On() {
 		return rules(func() {})
@@ -21,7 +21,7 @@ func withoutOwners(rules func(show func()) error, objects ...runtime.Object) err
 	var all []unowned
 	show := func() {
 		for _, one := range all {
-			// The rules may have made another map of metadata, or of all.
+			// The rules may have replaced metadata, or the whole object.
 			if metadata, ok := one.object.Object["metadata"].(map[string]any); ok {
 				metadata["managedFields"] = one.owners
 			}
@@ -44,7 +44,7 @@ func withoutOwners(rules func(show func()) error, objects ...runtime.Object) err
 	return rules(show)
 }
 
-// unowned is an object whose managedFields are out of sight.
+// unowned is an object whose managedFields are removed.
 type unowned struct {
 	object *unstructured.Unstructured
 	owners any

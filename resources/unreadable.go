@@ -5,27 +5,26 @@ import (
 	"fmt"
 )
 
-// TransformError says that an object cannot be encrypted as the database is to have it, or that what the database has of it cannot be
-// decrypted.
+// TransformError says that an object cannot be encrypted as the configuration requires, or that its row in the database cannot be decrypted.
 type TransformError struct {
 	Key Key
-	// Err is what the transformer says. kube-apiserver's clients see it as it is.
+	// Err is the transformer's error. kube-apiserver's clients see it unchanged.
 	Err error
-	// Revision is that of the object in the database; 0 of one that cannot be encrypted.
+	// Revision is the revision of the object in the database; 0 of one that cannot be encrypted.
 	Revision int64
-	// Undecodable is set where the object was decrypted, or need not be, and is none of its type, or cannot be converted to a version of it.
+	// Undecodable: the object was decrypted or is not encrypted, but does not decode as its type, or cannot be converted to a version of it.
 	Undecodable bool
-	// Deleted is set where the object cannot be shown to those who watch its deletion.
+	// Deleted: the object cannot be shown to watchers of its deletion.
 	Deleted bool
-	// DryRun is set where a dry run of an update has found that: kube-apiserver gets the object for it.
+	// DryRun: a dry run of an update found the error; kube-apiserver gets the object first in that case.
 	DryRun bool
-	// Among is set where the object is one of many that were asked for.
+	// Among: the request asked for many objects, and this is one of them.
 	Among bool
-	// Others are, with Among, those of the next objects, up to UnreadableMost in all.
+	// Others are, with Among, the errors of further objects, up to UnreadableMost in all.
 	Others []*TransformError
 }
 
-// foundBy says of an error about an object that is stored whether it is one of a dry run.
+// foundBy sets DryRun in an error about a stored object if the request is a dry run.
 func foundBy(r *UpdateRequest, err error) error {
 	var e *TransformError
 	if !r.DryRun || !errors.As(err, &e) || e.Revision == 0 {
@@ -36,7 +35,7 @@ func foundBy(r *UpdateRequest, err error) error {
 	return &found
 }
 
-// DecodeError says that what the database has of an object is none of its type. Only what is valid is stored: something has damaged it since.
+// DecodeError says that a stored object does not decode as its type. Only valid objects are stored, so it was damaged since.
 type DecodeError struct {
 	Key Key
 	Err error
@@ -46,10 +45,10 @@ func (e *DecodeError) Error() string { return fmt.Sprintf("decode %s: %v", e.Key
 
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// UnreadableMost is how many objects that cannot be read are named in the error of a list, as by kube-apiserver.
+// UnreadableMost is the greatest number of unreadable objects named in the error of a list, as in kube-apiserver.
 const UnreadableMost = 100
 
-// And returns the error about the objects of both; e may be nil.
+// And returns one error for the objects of both; e may be nil.
 func (e *TransformError) And(other *TransformError) *TransformError {
 	if e == nil {
 		return other
@@ -67,7 +66,7 @@ func (e *TransformError) Error() string {
 	return e.Err.Error()
 }
 
-// ConversionError says that somebody who was asked for the conversion of an object failed.
+// ConversionError says that the conversion of an object by a webhook failed.
 type ConversionError struct{ Err error }
 
 func (e *ConversionError) Error() string { return e.Err.Error() }
@@ -76,13 +75,13 @@ func (e *ConversionError) Unwrap() error { return e.Err }
 
 func (e *TransformError) Unwrap() error { return e.Err }
 
-// Unreadable makes the object of a row that cannot be decrypted. It has its key and its revision, and nothing else: it is for the state
-// that a store keeps, and given to nobody.
+// Unreadable makes the object of a row that cannot be decrypted. It has only its key and its revision: it is for the store's own state, and
+// no reader gets it.
 func Unreadable(key Key, revision int64, err error) *Object {
 	return &Object{Key: key, Revision: revision, packing: &packing{unreadable: &TransformError{Key: key, Err: err, Revision: revision}}}
 }
 
-// Unreadable returns why nobody may be given the object; nil of all others.
+// Unreadable returns the reason why the object cannot be read; nil for a readable object.
 func (o *Object) Unreadable() *TransformError {
 	if o == nil || o.packing == nil {
 		return nil
@@ -90,7 +89,7 @@ func (o *Object) Unreadable() *TransformError {
 	return o.packing.unreadable
 }
 
-// Unreadable returns why nobody may be given the event: the object cannot be read, or what it was before.
+// Unreadable returns the reason why the event cannot be delivered: the object, or its state before, cannot be read.
 func (e *Event) Unreadable() *TransformError {
 	err := e.Object.Unreadable()
 	if err == nil {

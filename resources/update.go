@@ -20,50 +20,51 @@ import (
 	"github.com/rowlock/rowlock/resources/fieldmanager"
 )
 
-// optimisticLockMessage is what kube-apiserver's clients see, and some match, when an update is out of date.
+// optimisticLockMessage is kube-apiserver's text for an update that is out of date, which some clients match.
 const optimisticLockMessage = "the object has been modified; please apply your changes to the latest version and try again"
 
-// UpdateRequest is an update or a patch of one object, or of what a subresource shows of it.
+// UpdateRequest is an update or a patch of one object, or of a subresource's projection of it.
 type UpdateRequest struct {
 	Type *Type
 	Name string
-	// Decode, when set, reads what was sent, before anything is looked up: it may set Change, UID, Options and DryRun.
+	// Decode, when set, decodes the body before anything is looked up: it may set Change, UID, Options and DryRun.
 	Decode func() error
-	// Sent, when set, stands for all that Change makes the new object of besides the existing one, for types that remember what changed
-	// nothing (Type.Repeats).
+	// Sent, when set, identifies all input of Change besides the existing object, for types that remember updates that changed nothing
+	// (Type.Repeats).
 	Sent func() Digest
-	// Change makes the new object (hub form) of the existing one, which it must leave alone but for Lean.Restore. existing is an empty object
-	// and live is nil when there is none. It may be called several times. At a subresource that shows another kind (Projection) both are of that.
+	// Change makes the new object (hub form) from the existing one, which it must not change except by Lean.Restore. If there is no object,
+	// existing is an empty object and live is nil. It may be called several times. At a subresource with a Projection, both have the projected
+	// kind.
 	Change func(ctx context.Context, existing runtime.Object, live *Object) (runtime.Object, error)
 	// Existing, when set, reads the live object for Change, for types with parts that stay text (Type.Lean). Nil: it is read whole.
 	Existing func(live *Object) runtime.Object
 	// UID, when set, must be that of the existing object.
 	UID types.UID
-	// Strategy is given where it is not that of the path of the request, in an operation.
+	// Strategy replaces the strategy of the request's path, in an operation.
 	Strategy rest.RESTUpdateStrategy
 	// ForceCreate creates a missing object even where the strategy does not (server-side apply).
 	ForceCreate bool
-	// Owned: the object is nothing without its managedFields (server-side apply). Any other that is too large with them is stored
-	// without, as by kube-apiserver.
+	// Owned: the object is useless without its managedFields (server-side apply). Any other object that is too large with them is stored without
+	// them, as by kube-apiserver.
 	Owned bool
-	// Metadata: Change touches metadata alone. An object without a Go type is changed in the version that it is stored in, so that
-	// nobody has to be asked for a conversion, and the rest of it is not validated.
+	// Metadata: Change touches metadata alone. An object without a Go type is changed in the version that it is stored in, so that no conversion
+	// webhook is needed, and the rest of it is not validated.
 	Metadata bool
-	// MetadataElsewhere is Metadata where somebody else would have to be asked for the object in the version of the type, or in the one that
-	// is stored by now. Any other is changed by the rules of the type.
+	// MetadataElsewhere is Metadata for objects that a webhook would have to convert to the version of the type or to the present storage
+	// version. Any other object is changed by the rules of the type.
 	MetadataElsewhere bool
-	// Options are those of the request, for admission. Nil: there are none.
+	// Options are the options of the request, for admission. Nil: none.
 	Options *metav1.UpdateOptions
-	// DryRun: everything happens but the storing.
+	// DryRun: the update does everything except the storing.
 	DryRun bool
-	// Removed is set by Update: it has removed the object, which was being deleted and has nothing to wait for any more. What it returns
-	// has the revision that the object had before.
+	// Removed is set by Update if it removed the object, which was being deleted and has nothing left to wait for. The object that Update returns
+	// has the revision that it had before.
 	Removed bool
 }
 
-// Update changes an object until that takes effect or fails; see Pipeline. created tells whether it made a new object. An
-// update that changes nothing writes nothing and returns the object as it is. Whether it is the object itself or a
-// subresource that is changed is the RequestInfo's to say.
+// Update changes an object and retries until the change takes effect or fails; see Pipeline. created reports whether it made a new object. An
+// update that changes nothing writes nothing and returns the present object. The RequestInfo says whether the update is of the object itself or
+// of a subresource.
 //
 // Errors are API status errors, or those of the Store that the caller maps.
 func (p *Pipeline) Update(ctx context.Context, r *UpdateRequest) (stored *Object, created bool, err error) {
@@ -91,10 +92,10 @@ func (p *Pipeline) update(ctx context.Context, r *UpdateRequest) (stored *Object
 	return stored, created, err
 }
 
-// commit computes the update and writes it, again and again while others come in between.
+// commit computes the update and writes it, and repeats both while other writers come in between.
 func (u update) commit(ctx context.Context, key Key) (stored *Object, created bool, err error) {
 	r := u.UpdateRequest
-	// Two updates in this store: what the closure decided last is what was committed.
+	// The closure's last call decided the update that was committed.
 	var before, dry, removed *Object
 	stored, err = GuaranteedUpdate(ctx, u.p.store, key, func(live *Object) ([]Write, error) {
 		before, dry, removed, created = live, nil, nil, false
@@ -130,21 +131,21 @@ func (u update) commit(ctx context.Context, key Key) (stored *Object, created bo
 	return stored, created, nil
 }
 
-// errRenamed is the error of a create by PUT or apply that admission gave the name of another object. kube-apiserver stores it under the
-// name that was asked for, and has this error for the next one.
+// errRenamed is the error of a create by PUT or apply whose object admission gave another name. kube-apiserver stores it under the requested
+// name, and returns this error for the next request.
 func (r *UpdateRequest) errRenamed() error {
 	return apierrors.NewInvalid(r.Type.StorageKind().GroupKind(), r.Name,
 		field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), r.Name, "field is immutable")})
 }
 
-// update is an UpdateRequest on its way.
+// update is an UpdateRequest in progress.
 type update struct {
 	*UpdateRequest
 	p   *Pipeline
 	sub *Subresource // nil for the object itself
-	// whole: the object itself is written, by its own strategy. Only then it is given of a supply.
+	// whole: the object itself is written, by its own strategy. Only such a write allocates from a supply.
 	whole bool
-	// disowned: it is stored without managedFields.
+	// disowned: the object is stored without managedFields.
 	disowned bool
 }
 
@@ -161,7 +162,7 @@ func (u update) change(ctx context.Context, existing runtime.Object, live *Objec
 	return obj, nil
 }
 
-// beginUpdate does what comes before anything is looked up.
+// beginUpdate does the steps before anything is looked up.
 func (p *Pipeline) beginUpdate(ctx context.Context, r *UpdateRequest) (update, error) {
 	u := update{UpdateRequest: r, p: p}
 	if err := p.authorize(ctx); err != nil {
@@ -176,7 +177,7 @@ func (p *Pipeline) beginUpdate(ctx context.Context, r *UpdateRequest) (update, e
 		r.Options = plainUpdate
 	}
 	if r.Strategy != nil {
-		return u, nil // of an object that the path is not about
+		return u, nil // the path does not name this object
 	}
 	r.Strategy = r.Type.UpdateStrategy
 	if r.Metadata && r.Type.Untyped {
@@ -248,7 +249,7 @@ func (u update) admitted(obj, old runtime.Object) admitted {
 	return admitted{t: u.Type, obj: obj, old: old, op: admission.Update, options: u.Options, dryRun: u.DryRun}
 }
 
-// validate runs validating admission over what the path shows of the objects.
+// validate runs validating admission on the objects, or on their projections at this path.
 func (u update) validate(ctx context.Context, obj, existing runtime.Object) (err error) {
 	if projection := u.projection(); projection != nil && u.p.validating != nil {
 		show := projection.FromParent
@@ -265,14 +266,14 @@ func (u update) validate(ctx context.Context, obj, existing runtime.Object) (err
 	return u.p.validate(ctx, u.admitted(obj, existing))
 }
 
-// write encodes the new state; nil when it is the old one, and no dry run has more to show.
+// write encodes the new state; nil when it equals the old one, unless a dry run has to show more.
 func (u update) write(ctx context.Context, obj, existing runtime.Object, live *Object) (*Write, error) {
 	t := u.Type
 	w := Write{Op: Update, Key: live.Key, From: live.Revision, TTL: t.ttl(obj)}
 	if t.deletesOnUpdate(ctx, obj, existing) {
 		w.Op = Delete
 	}
-	// Nothing may have changed but the time at which a manager says the same again: that is no change.
+	// An apply that repeats the same fields changes only the time of its manager: that is not a change.
 	fieldmanager.KeepTimestamps(existing, obj)
 	var err error
 	if w.Draft, err = u.encode(ctx, obj); err != nil {
@@ -284,8 +285,7 @@ func (u update) write(ctx context.Context, obj, existing runtime.Object, live *O
 	return &w, nil
 }
 
-// rewrites tells whether an update is written though it changes nothing, as by kube-apiserver: what is stored is to be stored in
-// another way by now.
+// rewrites reports whether an update is written though it changes nothing, as by kube-apiserver: the stored form of the object is out of date.
 func (u update) rewrites(ctx context.Context, live *Object) bool {
 	s, ok := u.p.store.(Restorer)
 	return ok && !u.DryRun && s.Stale(ctx, live)
@@ -314,7 +314,7 @@ func (u update) prepareCreate(ctx context.Context) ([]Write, error) {
 	if u.projection() != nil || !u.ForceCreate && !u.Strategy.AllowCreateOnUpdate(ctx) {
 		return nil, apierrors.NewNotFound(resource, u.Name)
 	}
-	if u.UID != "" { // before anybody is asked, as where there is an object
+	if u.UID != "" { // before admission and authorization, as for an existing object
 		key, err := u.Type.RequestKey(ctx, u.Name)
 		if err != nil {
 			return nil, err
@@ -346,7 +346,7 @@ func (u update) prepareCreate(ctx context.Context) ([]Write, error) {
 		return nil, err
 	}
 	rest.WipeObjectMetaSystemFields(m)
-	// Who creates by way of the status gets nothing of a supply, as with kube-apiserver.
+	// A create through the status allocates nothing, as with kube-apiserver.
 	return prepareCreate(allocatingDry(ctx, u.DryRun), u.p.store, u.Type, obj, u.whole, func() error {
 		if err := u.p.authorizeCreate(ctx); err != nil {
 			return err
@@ -355,8 +355,8 @@ func (u update) prepareCreate(ctx context.Context) ([]Write, error) {
 	})
 }
 
-// checkRevision compares the resourceVersion that the client sent with the live one, and gives the object the live one
-// where none was sent and the type allows that ("Updates to existing resources" of the API concepts page).
+// checkRevision compares the resourceVersion that the client sent with the live one. If the client sent none and the type allows that, it gives
+// the object the live one ("Updates to existing resources" of the API concepts page).
 func (r *UpdateRequest) checkRevision(ctx context.Context, obj runtime.Object, live *Object) error {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -379,8 +379,7 @@ func (r *UpdateRequest) checkRevision(ctx context.Context, obj runtime.Object, l
 	return nil
 }
 
-// uidPreconditionError is in the words that kube-apiserver has for it; they name the key that it would have in etcd, of
-// which a dry run does not know all.
+// uidPreconditionError has kube-apiserver's text, which names the key of the object in etcd; a dry run knows only part of that key.
 func (r *UpdateRequest) uidPreconditionError(key Key, have types.UID) error {
 	in := key.InEtcd()
 	if r.DryRun {
@@ -390,7 +389,7 @@ func (r *UpdateRequest) uidPreconditionError(key Key, have types.UID) error {
 		"Precondition failed: UID in precondition: %v, UID in object meta: %v", in, r.UID, have)
 }
 
-// RequestResource is the resource as errors name it: that of the request, else the type's own.
+// RequestResource is the resource as errors name it: the request's, else the type's own.
 func (t *Type) RequestResource(ctx context.Context) schema.GroupResource {
 	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {
 		return schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
