@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// groupRows are the rows of the groups of definitions: a write that gives or takes names raises the one of its group, which
-	// there is as long as the group has a definition.
+	// groupRows are the rows of the groups of definitions: a write that allocates or frees names raises the counter in the row of its
+	// group. The row exists as long as the group has a definition.
 	groupRows = "crdgroups.rowlock.internal"
 
 	apiServices = "apiservices.apiregistration.k8s.io"
 )
 
-// allocate returns what is written with a definition: the row of its group when names may change hands, and the APIServices of
-// its versions.
+// allocate returns the writes that accompany a definition: the row of its group when names may change hands, and the APIServices of its
+// versions.
 func (d *Definitions) allocate(ctx context.Context, s resources.Reader, obj, old runtime.Object) ([]resources.Write, error) {
 	now, _ := obj.(*apiextensions.CustomResourceDefinition)
 	before, _ := old.(*apiextensions.CustomResourceDefinition)
@@ -44,9 +44,9 @@ func (d *Definitions) allocate(ctx context.Context, s resources.Reader, obj, old
 			fmt.Errorf("the group %s is the server's own", crd.Spec.Group))
 	}
 	if len(utilvalidation.IsDNS1123Subdomain(crd.Spec.Group)) > 0 {
-		return nil, nil // which validation says
+		return nil, nil // validation reports this
 	}
-	// The row is read before the names: whoever changes them from now on makes the commit fail.
+	// The row is read before the names: a later change of the names makes the commit fail.
 	row, err := raiseGroup(ctx, s, crd.Spec.Group)
 	if err != nil {
 		return nil, err
@@ -66,8 +66,8 @@ func (d *Definitions) allocate(ctx context.Context, s resources.Reader, obj, old
 		writes = append(writes, left...)
 	}
 	if now == nil && !d.isUsed(crd.Spec.Group, crd.Name) {
-		// The row goes with the last definition. One that comes meanwhile has raised the row, and this commit fails; one that comes
-		// later finds none, and makes a new one.
+		// The row is removed with the last definition. A definition that is created meanwhile has raised the row, and this commit fails;
+		// one that is created later finds no row, and makes a new one.
 		if row.Op == resources.Create {
 			return writes, nil
 		}
@@ -76,7 +76,7 @@ func (d *Definitions) allocate(ctx context.Context, s resources.Reader, obj, old
 	return append(writes, row), nil
 }
 
-// isUsed tells whether there are other definitions in a group.
+// isUsed reports whether a group has other definitions.
 func (d *Definitions) isUsed(group, name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -88,13 +88,13 @@ func (d *Definitions) isUsed(group, name string) bool {
 	return false
 }
 
-// reserved tells whether a group is that of the server's own rows.
+// reserved reports whether a group belongs to the server's own rows.
 func reserved(group string) bool {
 	const own = "rowlock.internal"
 	return group == own || strings.HasSuffix(group, "."+own)
 }
 
-// leftovers remove the objects of an earlier definition of the name, which went without them: somebody took its finalizer off.
+// leftovers remove the objects of an earlier definition with this name, whose finalizer was removed before its objects were.
 func leftovers(ctx context.Context, s resources.Reader, crd *apiextensions.CustomResourceDefinition) (writes []resources.Write, err error) {
 	all, err := s.Snapshot(ctx, schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}.String(),
 		resources.At{Match: resources.MostRecent})
@@ -108,7 +108,7 @@ func leftovers(ctx context.Context, s resources.Reader, crd *apiextensions.Custo
 	return writes, nil
 }
 
-// settled tells whether an update leaves names and versions as they are.
+// settled reports whether an update leaves names and versions unchanged.
 func settled(now, before *apiextensions.CustomResourceDefinition) bool {
 	return apiequality.Semantic.DeepEqual(now.Spec.Names, before.Status.AcceptedNames) &&
 		apiextensions.IsCRDConditionTrue(before, apiextensions.Established) && slices.Equal(servedVersions(now), servedVersions(before))
@@ -126,14 +126,14 @@ func servedVersions(crd *apiextensions.CustomResourceDefinition) (names []string
 	return names
 }
 
-// groupRow is what the row of a group says.
+// groupRow is the content of a group's row.
 type groupRow struct {
-	// Changes counts the writes that gave or took names.
+	// Changes counts the writes that allocated or freed names.
 	Changes int64 `json:"changes"`
 }
 
-// raiseGroup is the write that raises the row of a group. The name of the group is copied: it is a part of the text that the definition was
-// read from, which the key of the row would keep for as long as there is the row.
+// raiseGroup is the write that raises the counter in the row of a group. The group's name is cloned: it is a part of the definition's text,
+// which the key of the row would keep in memory as long as the row exists.
 func raiseGroup(ctx context.Context, s resources.Reader, group string) (resources.Write, error) {
 	w := resources.Write{Op: resources.Create, Key: resources.Key{Resource: groupRows, Name: strings.Clone(group)}}
 	var row groupRow
@@ -152,8 +152,8 @@ func raiseGroup(ctx context.Context, s resources.Reader, group string) (resource
 	return w, err
 }
 
-// apiServiceWrites make the APIServices of the versions that a definition comes to claim, and remove those of versions that
-// nothing claims any more. before is nil when the definition is new, now when it goes.
+// apiServiceWrites create the APIServices of the versions that a definition starts to claim, and remove those of versions that no
+// definition claims any more. before is nil when the definition is new, now when it is removed.
 func (d *Definitions) apiServiceWrites(ctx context.Context, s resources.Reader, before, now *apiextensions.CustomResourceDefinition) ([]resources.Write, error) {
 	t, ok := d.Registry.Catalog().Type(apiServices)
 	if !ok {
@@ -179,7 +179,7 @@ func (d *Definitions) apiServiceWrites(ctx context.Context, s resources.Reader, 
 	return writes, nil
 }
 
-// apiServiceWrite is the write that the APIService of a version needs, if any.
+// apiServiceWrite is the write for the APIService of a version, if one is needed.
 func apiServiceWrite(ctx context.Context, s resources.Reader, t *resources.Type, gv schema.GroupVersion, wanted, byOthers bool) ([]resources.Write, error) {
 	key := t.KeyOf("", gv.Version+"."+gv.Group)
 	o, err := s.Get(ctx, key, resources.At{Match: resources.MostRecent})
@@ -198,14 +198,14 @@ func apiServiceWrite(ctx context.Context, s resources.Reader, t *resources.Type,
 	return []resources.Write{{Op: resources.Delete, Key: key, From: o.Revision}}, nil
 }
 
-// automanaged is the label of APIServices that a server makes of itself, by kube-aggregator's name, and its value where they go
-// with what they stand for.
+// automanaged is kube-aggregator's label of APIServices that a server maintains, and its value for those that are removed together with the
+// version.
 const (
 	automanaged       = "kube-aggregator.kubernetes.io/automanaged"
 	automanagedAlways = "true"
 )
 
-// createAPIService is the creation of the APIService of a version. It is available at once, says its strategy.
+// createAPIService is the creation of the APIService of a version. Its strategy makes it available at once.
 func createAPIService(ctx context.Context, s resources.Reader, t *resources.Type, gv schema.GroupVersion) ([]resources.Write, error) {
 	is := &apiregistration.APIService{Spec: apiregistration.APIServiceSpec{Group: gv.Group, Version: gv.Version,
 		GroupPriorityMinimum: groupPriority, VersionPriority: versionPriority}}

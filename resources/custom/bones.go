@@ -17,35 +17,34 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// Schemas are most of a definition, and what a server that has just started needs of them is whether they are those of before. So a
-// definition is read without them, and each is summed up where it is in the text.
+// Schemas are most of a definition, and a server that has just started only needs to know whether they are the same as before. So a definition
+// is read without them, and each schema is hashed in the text.
 
-// bones is a definition without its schemas, which are empty where there are any.
+// bones is a definition whose schemas are empty.
 type bones struct {
 	apiextensionsv1.CustomResourceDefinition
-	sums byVersion[schemaSum] // by version; none of one without a schema
-	// texts are where the schemas of all versions are.
+	sums byVersion[schemaSum] // by version; a version without a schema has none
+	// texts are the positions of the schemas of all versions.
 	texts byVersion[textSpan]
 }
 
-// textSpan is where the schema of a version is in the text of its definition. It is empty where there is none.
+// textSpan is the position of a version's schema in the text of its definition. It is empty if there is no schema.
 type textSpan struct{ from, to int }
 
 func (s textSpan) of(definition []byte) []byte { return definition[s.from:s.to] }
 
-// schemaSum stands for a schema.
+// schemaSum identifies a schema.
 type schemaSum struct {
-	// digest stands for the text, and shape for what the bytes of objects depend on; see form.go.
+	// digest is a hash of the text, shape a hash of the parts that the bytes of objects depend on; see form.go.
 	digest, shape string
-	// size is how long the text is, and rules how many rules in CEL it has.
+	// size is the length of the text, and rules its number of rules in CEL.
 	size, rules int
 }
 
-// readBones reads a stored definition, which stands as it was encoded: every key once. known has the sums of schemas that were there of
-// late.
+// readBones reads a stored definition in its encoded form: every key once. known caches the sums of schemas.
 func readBones(data []byte, known *compiled) (*bones, error) {
 	b := &bones{}
-	text := unsafe.String(unsafe.SliceData(data), len(data)) // of which nothing is kept
+	text := unsafe.String(unsafe.SliceData(data), len(data)) // no part of it is kept
 	short, done := make([]byte, 0, 8<<10), 0
 	var wrong error
 	whole := eachVersion(text, func(name, schema string, at int) bool {
@@ -74,8 +73,8 @@ func readBones(data []byte, known *compiled) (*bones, error) {
 	return b, err
 }
 
-// eachVersion finds the schemas of the versions of a definition, and where each begins. One that is not there is empty. It returns false where
-// yield does, and where the text is not one that was encoded.
+// eachVersion finds the schemas of the versions of a definition, and their positions. A missing schema is empty. It returns false if yield
+// does, and if the text does not have the stored form.
 func eachVersion(definition string, yield func(name, schema string, at int) bool) bool {
 	s := jsonscan.New(bytesOf(definition))
 	past := func() bool {
@@ -101,16 +100,16 @@ func eachVersion(definition string, yield func(name, schema string, at int) bool
 				})
 			}
 			return past()
-		}) && yield(strings.Clone(name), schema, at) // which does not keep all of the text
+		}) && yield(strings.Clone(name), schema, at) // a clone, which does not keep the whole text
 	}, "spec", "versions", "")
 }
 
-// sumKey is the key of the sum of the schema with a digest among what is compiled, and sumSize about what that takes.
+// sumKey is the cache key of the sum of the schema with a digest, and sumSize about the size of the entry.
 type sumKey [sha256.Size]byte
 
 const sumSize = 512
 
-// sum is sumOf for a schema that may have been summed up before.
+// sum is sumOf with a cache.
 func (c *compiled) sum(text string) (schemaSum, error) {
 	digest := sha256.Sum256(bytesOf(text))
 	v, err := c.get(sumKey(digest), sumSize, func() (any, error) { return sumOf(text, digest) })
@@ -129,14 +128,14 @@ func sumOf(text string, digest [sha256.Size]byte) (schemaSum, error) {
 		if !gjson.Valid(text) {
 			return schemaSum{}, fmt.Errorf("a schema of %d bytes is not as it would be stored", len(text))
 		}
-		// It is nested too deeply. Whatever changes in it may change the bytes of objects.
+		// The schema is nested too deeply. Any change of it may change the bytes of objects.
 		return schemaSum{digest: hex.EncodeToString(digest[:16]), shape: hex.EncodeToString(digest[:16]), size: len(text), rules: strings.Count(text, `"rule":`)}, nil
 	}
 	return schemaSum{digest: hex.EncodeToString(digest[:16]), shape: hex.EncodeToString(r.Sum(nil)[:16]), size: len(text), rules: r.rules}, nil
 }
 
-// shapeReader sums up what pruning and defaulting go by, in the order in which it stands: the keys of a Go type and the sorted ones of
-// a map.
+// shapeReader hashes the parts of a schema that pruning and defaulting depend on, in the order of the text: the keys of a Go type and the
+// sorted keys of a map.
 type shapeReader struct {
 	jsonscan.Scanner
 	hash.Hash
@@ -148,7 +147,7 @@ func (r *shapeReader) write(s string) {
 	_, _ = r.Write(bytesOf(s))
 }
 
-// schema reads a schema. What does not belong to one (a schema that is true or false) is a part of the shape as it is.
+// schema reads a schema. Any other value (a schema that is true or false) is a part of the shape unchanged.
 func (r *shapeReader) schema() bool {
 	if r.Peek() != '{' {
 		return r.value()

@@ -1,15 +1,15 @@
 package custom
 
-// byVersion has something of each of some versions. Definitions have one or two, and are many: a map takes the room of eight.
+// byVersion maps versions to values. Definitions have one or two versions, and are many: a map would take the room of eight.
 type byVersion[T any] []ofVersion[T]
 
-// ofVersion is what there is of one version.
+// ofVersion is the value of one version.
 type ofVersion[T any] struct {
 	version string
 	is      T
 }
 
-// find returns what there is of a version.
+// find returns the value of a version.
 func (b byVersion[T]) find(version string) (is T, there bool) {
 	for i := range b {
 		if b[i].version == version {
@@ -19,13 +19,13 @@ func (b byVersion[T]) find(version string) (is T, there bool) {
 	return is, false
 }
 
-// of is find, where nothing is the same as the zero value.
+// of is find, with the zero value for a missing version.
 func (b byVersion[T]) of(version string) T {
 	is, _ := b.find(version)
 	return is
 }
 
-// set says what there is of a version from now on.
+// set sets the value of a version.
 func (b *byVersion[T]) set(version string, is T) {
 	for i := range *b {
 		if (*b)[i].version == version {

@@ -16,13 +16,13 @@ import (
 	"github.com/rowlock/rowlock/resources/typedjson"
 )
 
-// A schema that a client sends is stored as its Go type is written: fields in the order of the type, those that say nothing left out, the
-// members of maps in the order of their names. canonicalSchema makes the one text of the other, without values of the Go type between.
+// A schema that a client sends is stored in the encoding of its Go type: fields in the order of the type, empty ones omitted, the members of maps
+// in the order of their names. canonicalSchema converts the text to this form without values of the Go type.
 
-// canonicalSchema appends a schema to dst as it is stored. It is not ok where that is out of the ordinary: unknown fields and fields given twice,
-// null, numbers that could be written in another way, lists of schemas for items, defaults with characters that JSON escapes, lists and objects
-// that are empty and so not stored, which upstream's validation tells from none, rules that are there twice, which an apply may not have, and
-// defaults with a field of the name metadata: of embedded resources and at the root, upstream's validation takes out what metadata does not have.
+// canonicalSchema appends a schema to dst in its stored form. ok is false for unusual input: unknown fields and duplicate fields, null, numbers
+// that have another spelling, lists of schemas for items, defaults with characters that JSON escapes, empty lists and objects, which are not
+// stored but which upstream's validation distinguishes from missing ones, duplicate rules, which an apply may not have, and defaults with a field
+// called metadata: upstream's validation removes unknown fields of metadata in embedded resources and at the root.
 func canonicalSchema(dst, text []byte) (out []byte, ok bool) {
 	fieldsFound.Do(findFields)
 	c := canonical{Scanner: jsonscan.New(text), out: slices.Grow(dst, len(text)+1)}
@@ -32,35 +32,35 @@ func canonicalSchema(dst, text []byte) (out []byte, ok bool) {
 	return c.out, true
 }
 
-// canonical writes what it reads.
+// canonical is a scanner that writes what it reads in the stored form.
 type canonical struct {
 	jsonscan.Scanner
 	out []byte
-	// parts are the members of the objects that are being written, and room is for putting those of one in order.
+	// parts are the members of the objects that are being written, and room is scratch space for sorting them.
 	parts []part
 	room  []byte
-	// expression is that of the rule in CEL that was read last.
+	// expression is the expression of the last rule in CEL that was read.
 	expression string
-	// hasMetadata: a default, or the like, has a field of this name.
+	// hasMetadata: a default, or a similar value, has a field called metadata.
 	hasMetadata bool
 }
 
-// part is a member that was written: the field at a place of a struct, or the entry of a map with a name. One that says nothing is empty.
+// part is a member that was written: a field of a struct (at) or an entry of a map (name). An omitted one has no text.
 type part struct {
 	at       int
 	name     string
 	from, to int
 }
 
-// typeField is a field of a Go type as it is written: read goes past its value and writes that, and keep tells that it says something.
+// typeField is a field of a Go type: read reads its value and writes it, and keep reports that it is not empty.
 type typeField struct {
 	at   int
 	key  string
 	read func(c *canonical) (keep, ok bool)
 }
 
-// schemaFields and ruleFields are the fields that are covered, by their names in JSON: findFields makes them, once, since what reads a field
-// refers to them.
+// schemaFields and ruleFields are the supported fields, by their names in JSON. findFields makes them, once, since their read functions refer to
+// them.
 var (
 	schemaFields, ruleFields map[string]*typeField
 	fieldsFound              sync.Once
@@ -69,7 +69,7 @@ var (
 func findFields() {
 	schemaFields = fieldsOf(reflect.TypeFor[apiextensionsv1.JSONSchemaProps]())
 	ruleFields = fieldsOf(reflect.TypeFor[apiextensionsv1.ValidationRule]())
-	ruleFields["rule"].read = func(c *canonical) (bool, bool) { // which is written though it is empty
+	ruleFields["rule"].read = func(c *canonical) (bool, bool) { // written even if it is empty
 		var ok bool
 		c.expression, ok = c.text()
 		return true, ok
@@ -87,7 +87,7 @@ func fieldsOf(t reflect.Type) map[string]*typeField {
 	return fields
 }
 
-// readerOf returns how values of a type are read; nil: they are not covered.
+// readerOf returns the read function for the values of a type; nil: the type is not supported.
 func readerOf(t reflect.Type) func(c *canonical) (keep, ok bool) {
 	always := func(read func(c *canonical) bool) func(c *canonical) (bool, bool) {
 		return func(c *canonical) (bool, bool) { return true, read(c) }
@@ -144,7 +144,7 @@ func readerOf(t reflect.Type) func(c *canonical) (keep, ok bool) {
 
 func (c *canonical) schema() bool { return c.fields(schemaFields) }
 
-// rules goes past rules in CEL, which are told apart by their expressions.
+// rules reads rules in CEL; two rules with one expression are not ok.
 func (c *canonical) rules() (keep, ok bool) {
 	known := sets.Set[string]{}
 	return c.list(func(c *canonical) bool {
@@ -154,13 +154,13 @@ func (c *canonical) rules() (keep, ok bool) {
 	})
 }
 
-// rule goes past a rule in CEL. One without an expression is written with an empty one.
+// rule reads a rule in CEL. A rule without an expression is written with an empty one.
 func (c *canonical) rule() bool {
 	from := len(c.out)
 	return c.fields(ruleFields) && bytes.HasPrefix(c.out[from:], []byte(`{"rule":`))
 }
 
-// fields goes past an object that is one of a Go type.
+// fields reads an object of a Go type.
 func (c *canonical) fields(known map[string]*typeField) bool {
 	parts, begin := len(c.parts), len(c.out)
 	c.out = append(c.out, '{')
@@ -180,7 +180,7 @@ func (c *canonical) fields(known map[string]*typeField) bool {
 	}) && c.order(parts, begin)
 }
 
-// members goes past an object that is a map.
+// members reads an object that is a map.
 func (c *canonical) members(read func(c *canonical) bool) (keep, ok bool) {
 	parts, begin := len(c.parts), len(c.out)
 	c.out = append(c.out, '{')
@@ -195,7 +195,7 @@ func (c *canonical) members(read func(c *canonical) bool) (keep, ok bool) {
 	return keep, ok && c.order(parts, begin)
 }
 
-// end is that of a member, behind which there is a comma, or that is not kept.
+// end ends a member: it writes the comma behind it, or removes a member that is not kept.
 func (c *canonical) end(p part, keep bool) {
 	if keep {
 		c.out = append(c.out, ',')
@@ -206,8 +206,7 @@ func (c *canonical) end(p part, keep bool) {
 	c.parts = append(c.parts, p)
 }
 
-// order ends an object whose text begins at a place, and its parts at another one, and puts them in order. It returns false where there are
-// two of one name.
+// order ends an object whose text begins at begin and whose parts begin at parts, and sorts its members. It returns false if two have one name.
 func (c *canonical) order(parts, begin int) bool {
 	all := c.parts[parts:]
 	compare := func(a, b part) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.name, b.name)) }
@@ -233,7 +232,7 @@ func (c *canonical) order(parts, begin int) bool {
 	return true
 }
 
-// list goes past a list, which says nothing when it is empty.
+// list reads a list, which is not kept if it is empty.
 func (c *canonical) list(read func(c *canonical) bool) (keep, ok bool) {
 	c.out = append(c.out, '[')
 	ok = c.Elements(func() bool {
@@ -263,7 +262,7 @@ func (c *canonical) bool() (value, ok bool) {
 	return value, ok
 }
 
-// mostDigits is how long numbers may be that all readers of JSON take for the same.
+// mostDigits is the greatest length of a number that all readers of JSON read as the same value.
 const mostDigits = 15
 
 func (c *canonical) integer() bool {
@@ -272,7 +271,7 @@ func (c *canonical) integer() bool {
 	return ok && integer && len(text) <= mostDigits && !strings.HasPrefix(text, "-0")
 }
 
-// float goes past a number that is written in digits.
+// float reads a number that consists of digits.
 func (c *canonical) float() bool {
 	text, _, ok := c.Number()
 	if !ok || len(text) > mostDigits || strings.HasPrefix(text, "-0") || strings.ContainsAny(text, "eE") {
@@ -286,10 +285,10 @@ func (c *canonical) float() bool {
 	return true
 }
 
-// maxPlain is how deep values of defaults and the like may be within each other.
+// maxPlain is the deepest nesting of values in defaults and the like.
 const maxPlain = 50
 
-// plain goes past any value but null in which JSON escapes nothing.
+// plain reads any value but null in which JSON escapes nothing.
 func (c *canonical) plain() bool {
 	from := len(c.out)
 	ok := c.value() && jsonscan.Plain(c.out[from:], maxPlain)

@@ -12,7 +12,7 @@ import (
 )
 
 // claimedBy are the versions that a definition would serve, whether it is established or not: each has an APIService as long as the
-// definition is there.
+// definition exists.
 func claimedBy(crd *apiextensionsv1.CustomResourceDefinition) (versions []string) {
 	if reserved(crd.Spec.Group) {
 		return nil
@@ -25,8 +25,8 @@ func claimedBy(crd *apiextensionsv1.CustomResourceDefinition) (versions []string
 	return versions
 }
 
-// Claimed returns the versions that definitions would serve, whether they are established or not, but for those that are built in; in their
-// order, at the priorities of what is defined.
+// Claimed returns the versions that definitions would serve, whether they are established or not, except for built-in ones; in their order,
+// with the priorities of custom resources.
 func (d *Definitions) Claimed() []resources.GroupSpec {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,14 +51,14 @@ func (d *Definitions) Claimed() []resources.GroupSpec {
 	return groups
 }
 
-// hasAPIService tells whether a version that definitions claim has an APIService because of them. What is built in has one of its own, and
-// a name that no APIService can have is none.
+// hasAPIService reports whether a version has an APIService because definitions claim it. A built-in version has its own, and a version
+// whose name no APIService can have has none.
 func (d *Definitions) hasAPIService(gv schema.GroupVersion) bool {
 	return !d.builtin[gv] && len(utilvalidation.IsDNS1035Label(gv.Version)) == 0
 }
 
-// Broken tells whether a resource is that of a definition that has its names and cannot be established, because nobody could ask its
-// conversion webhook. kube-apiserver answers for the resource then, but has no way to serve it.
+// Broken reports whether a resource belongs to a definition that has its names but cannot be established, because its conversion webhook
+// cannot be called. kube-apiserver answers for the resource then, but cannot serve it.
 func (d *Definitions) Broken(gvr schema.GroupVersionResource) (broken, namespaced bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -4,8 +4,8 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// clean tells whether coerce would leave an object of a version as it is: nobody has to look at its metadata, and its schema knows
-// everything in it.
+// clean reports whether coerce would leave an object of a version unchanged: its metadata needs no pruning, and its schema has all
+// its fields.
 func (d *definition) clean(version string, object map[string]any) bool {
 	if !fastpath.CustomDefaults.On() {
 		return false

@@ -16,16 +16,16 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// coerce does to an object of the definition that was just read what decoding into a Go type would do to others: it checks and
-// prunes metadata, prunes fields that the schema of its version does not know, and drops nulls where null is not allowed and
-// there is no default. With track it returns the paths of the fields that nobody knows.
+// coerce treats a decoded object of the definition as decoding into a Go type would: it checks and prunes metadata, prunes fields that the
+// schema of its version does not have, and drops nulls where null is not allowed and there is no default. With track it returns the paths of
+// the unknown fields.
 //
-// Errors say what is wrong with the metadata of the object, or of one within it.
+// Errors describe invalid metadata of the object, or of one within it.
 func (d *definition) coerce(u *unstructured.Unstructured, track bool) (unknown []string, err error) {
 	return d.coerceBy(u, coercion{ReturnUnknownFieldPaths: track}, func(version string) (*structuralschema.Structural, bool, error) {
 		s, err := d.schema(version)
 		if errors.Is(err, errNoVersion) {
-			return nil, true, nil // which is said elsewhere: the object has no fields that are known
+			return nil, true, nil // reported elsewhere: the object has no known fields
 		}
 		if err != nil {
 			return nil, false, err
@@ -34,25 +34,25 @@ func (d *definition) coerce(u *unstructured.Unstructured, track bool) (unknown [
 	})
 }
 
-// settle does to an object that is to be stored, or was converted, what coerce does to one that was sent: whoever made it, a patch, a webhook
-// or the server itself. What is in a version that there is not any more keeps its fields.
+// settle does the same as coerce for an object that is to be stored, or was converted, whether a patch, a webhook or the server made it. An
+// object in a version that no longer exists keeps its fields.
 func (d *definition) settle(u *unstructured.Unstructured) error {
 	_, err := d.coerceBy(u, coercion{}, d.known)
 	return err
 }
 
-// repair does the same to an object that was stored, but that it drops what is wrong: there is nobody to be told.
+// repair does the same for a stored object, but drops invalid fields: no client could be told of them.
 func (d *definition) repair(u *unstructured.Unstructured) {
 	_, _ = d.coerceBy(u, coercion{DropInvalidFields: true}, d.known)
 }
 
-// coercion is how upstream coerces.
+// coercion has upstream's options of coercion.
 type coercion = schemaobjectmeta.CoerceOptions
 
-// schemaFinder returns the schema of a version to coerce by; not ok: there is nothing to coerce by.
+// schemaFinder returns the schema of a version for the coercion; ok is false if there is none.
 type schemaFinder func(version string) (s *structuralschema.Structural, ok bool, err error)
 
-// known returns the schema of a version, if it is known what that has in it.
+// known returns the schema of a version, if the version exists and has one.
 func (d *definition) known(version string) (s *structuralschema.Structural, ok bool, err error) {
 	v, err := d.schema(version)
 	if err != nil || v.structural == nil {
@@ -61,7 +61,7 @@ func (d *definition) known(version string) (s *structuralschema.Structural, ok b
 	return v.structural, true, nil
 }
 
-// coerceBy coerces by the schema of a version; where that is not known, metadata alone.
+// coerceBy coerces by the schema of a version; without a schema it coerces metadata only.
 func (d *definition) coerceBy(u *unstructured.Unstructured, how coercion, find schemaFinder) (unknown []string, err error) {
 	kind, hasKind, err := unstructured.NestedString(u.Object, "kind")
 	if err != nil {
@@ -108,7 +108,7 @@ func (d *definition) coerceBy(u *unstructured.Unstructured, how coercion, find s
 	return unknown, nil
 }
 
-// coerceFields does what coerce does below the metadata of an object.
+// coerceFields coerces the fields of an object other than metadata.
 func coerceFields(object map[string]any, s *structuralschema.Structural, how coercion) (unknown []string, err error) {
 	unknown = structuralpruning.PruneWithOptions(object, s, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: how.ReturnUnknownFieldPaths})
 	structuraldefaulting.PruneNonNullableNullsWithoutDefaults(object, s)
@@ -119,7 +119,7 @@ func coerceFields(object map[string]any, s *structuralschema.Structural, how coe
 	return append(unknown, paths...), nil
 }
 
-// prune drops what the schema of a version does not know.
+// prune drops the fields that the schema of a version does not have.
 func (d *definition) prune(version string, object map[string]any) {
 	if d.clean(version, object) {
 		return
@@ -129,8 +129,8 @@ func (d *definition) prune(version string, object map[string]any) {
 	}
 }
 
-// fill fills in the defaults of a version. It drops nothing: a null that is not allowed, which a patch of server-side apply says,
-// is for validation to refuse.
+// fill sets the defaults of a version. It drops nothing: validation has to refuse a null that is not allowed, as in a patch of server-side
+// apply.
 func (d *definition) fill(version string, object map[string]any) {
 	if fastpath.CustomDefaults.On() {
 		if d.plan(version).Fill(object) {
@@ -143,9 +143,9 @@ func (d *definition) fill(version string, object map[string]any) {
 	}
 }
 
-// convert makes an object of one version one of another, apiVersion aside: the webhook of the definition does, or all versions look
-// the same, but for what their schemas do not know, which is there still. Defaults are those of the version that objects are stored in, and
-// of the one that they were sent in. It fails where there is no such version.
+// convert converts an object to another version, except for apiVersion: by the definition's webhook, or without a change. Without a webhook
+// the fields that the schema lacks are still there. The defaults are those of the storage version and of the version that was sent. It fails
+// if the version does not exist.
 func (d *definition) convert(ctx context.Context, object map[string]any, _, to string) error {
 	if d.conversions != nil {
 		ctx, cancel := resources.Patiently(ctx)

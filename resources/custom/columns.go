@@ -14,16 +14,16 @@ import (
 	autoscalingconversion "k8s.io/kubernetes/pkg/apis/autoscaling/v1"
 )
 
-// creation is the JSONPath of the time at which an object was created.
+// creation is the JSONPath of an object's creation time.
 const creation = ".metadata.creationTimestamp"
 
-// ageColumn is the column of definitions that name none.
+// ageColumn is the column of definitions that define none.
 func ageColumn() apiextensionsv1.CustomResourceColumnDefinition {
 	return apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: creation,
 		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]}
 }
 
-// table makes the columns of a version. timed: cells change with the clock, besides an age that is called so.
+// table makes the columns of a version. timed: other cells than the usual Age column change with the clock.
 func table(v *apiextensionsv1.CustomResourceDefinitionVersion) (t rest.TableConvertor, timed bool) {
 	columns := v.AdditionalPrinterColumns
 	if len(columns) == 0 {
@@ -41,7 +41,7 @@ func table(v *apiextensionsv1.CustomResourceDefinitionVersion) (t rest.TableConv
 	return &columnTable{columns: columns}, timed || ages > 1
 }
 
-// columnTable makes Tables of columns, whose paths are read when it is first used.
+// columnTable makes Tables of columns, whose paths are parsed on first use.
 type columnTable struct {
 	columns []apiextensionsv1.CustomResourceColumnDefinition
 	once    sync.Once
@@ -51,7 +51,7 @@ type columnTable struct {
 // ConvertToTable implements rest.TableConvertor.
 func (t *columnTable) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
 	t.once.Do(func() {
-		t.made, _ = tableconvertor.New(t.columns) // what it cannot read it leaves out, as kube-apiserver does
+		t.made, _ = tableconvertor.New(t.columns) // columns with invalid paths are left out, as in kube-apiserver
 	})
 	return t.made.ConvertToTable(ctx, obj, options)
 }
@@ -70,7 +70,7 @@ func scaleTable(scale *apiextensionsv1.CustomResourceSubresourceScale) rest.Tabl
 	return versionedTable{&columnTable{columns: append(columns, ageColumn())}}
 }
 
-// versionedTable makes rows of Scales as clients see them.
+// versionedTable makes rows of Scales in the version that clients see.
 type versionedTable struct{ rest.TableConvertor }
 
 // ConvertToTable implements rest.TableConvertor.

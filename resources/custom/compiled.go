@@ -6,23 +6,23 @@ import (
 	"sync"
 )
 
-// compiledRoom is how many bytes what was compiled of schemas may take in all, by an estimate: structural schemas, validators and
-// programs in CEL. It is given back as a whole when the server comes to rest (Definitions.Rest).
+// compiledRoom is the estimated number of bytes that the compiled forms of schemas may take in all: structural schemas, validators and
+// programs in CEL. All of it is released when the server becomes idle (Definitions.Rest).
 const compiledRoom = 64 << 20
 
-// compiled keeps what is compiled of schemas. All of it can be dropped at any time and be made again; who has got a value
-// goes on with it. It is safe for concurrent use.
+// compiled caches compiled forms of schemas. Every entry can be dropped at any time and be made again; a caller may go on using a value that
+// was dropped. It is safe for concurrent use.
 type compiled struct {
 	room int64
 
 	mu     sync.Mutex
 	used   int64
 	byKey  map[any]*list.Element // of entries
-	recent list.List             // what was asked for last is first
+	recent list.List             // most recently used first
 	kinds  [len(kinds)]usage
 }
 
-// entry is a value, being made or made.
+// entry is a value that is made or being made.
 type entry struct {
 	key  any
 	size int64
@@ -31,12 +31,12 @@ type entry struct {
 	err  error
 }
 
-// get returns the value of a key. Where there is none it is made, by one of those who ask for it; the others wait. size is what it is going to
-// take. An error is not kept.
+// get returns the value of a key. If there is none, one caller makes it and the others wait. size is the estimated size of the value. An error
+// is not kept.
 func (c *compiled) get(key any, size int64, build func() (any, error)) (any, error) {
 	e := c.entry(key, size)
 	e.once.Do(func() {
-		e.err = errUnfinished // for those who wait, if build panics
+		e.err = errUnfinished // for the callers that wait, if build panics
 		defer func() {
 			if e.err != nil {
 				c.forget(e)
@@ -49,7 +49,7 @@ func (c *compiled) get(key any, size int64, build func() (any, error)) (any, err
 
 var errUnfinished = errors.New("a schema was not compiled: whoever did it has failed")
 
-// entry finds or makes an entry, and drops those that were not asked for the longest time, where there is no room for all.
+// entry finds or makes an entry, and drops the least recently used ones if there is no room for all.
 func (c *compiled) entry(key any, size int64) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *compiled) clear() bool {
 	return n > 0
 }
 
-// usages are what there is of each kind.
+// usages returns the usage of each kind.
 func (c *compiled) usages() [len(kinds)]usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()

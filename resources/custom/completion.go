@@ -10,8 +10,9 @@ import (
 	structuralpruning "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 )
 
-// Completion returns what makes of an object, as kube-apiserver has stored it in a version, what it shows: it prunes what the schema does not know, and fills in
-// defaults, for one that the schema has got since, or of a status, which a create takes away. Here objects are stored as they are shown.
+// Completion returns a function that turns an object, as kube-apiserver has stored it in a version, into the object that kube-apiserver shows: it
+// prunes fields that the schema does not have, and sets defaults that the schema has got since, or that are in a status, which a create removes. Here
+// objects are stored in the form in which they are shown.
 //
 // Errors: there is no such version.
 func Completion(d *v1.CustomResourceDefinition, version string) (func(object map[string]any), error) {

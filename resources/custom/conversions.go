@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// The bounds of what a webhook is asked: objects and bytes of one request, requests at the same time for one list, and for all.
+// The bounds of requests to a webhook: objects and bytes of one request, concurrent requests for one list, and for all.
 const (
 	mostObjects   = 64
 	mostBytes     = 512 << 10
@@ -23,27 +23,26 @@ const (
 	requestsOfAll = 16
 )
 
-// conversions are those of stored objects by the webhook of a definition. What was converted is kept with the object
-// (resources.ConvertedForm): an object at a revision is asked for once, also when many want it at the same time. No lock is held
-// while the webhook is asked.
+// conversions are the conversions of stored objects by the webhook of a definition. A result is kept with the object (resources.ConvertedForm): the
+// webhook converts an object at a revision once, also when many requests need it at the same time. No lock is held while the webhook is called.
 type conversions struct {
 	d *definition
-	// room is taken by each request.
+	// room limits the concurrent requests.
 	room chan struct{}
-	// single: the webhook does not know what to do with several objects, which kube-apiserver never sends.
+	// single: the webhook cannot convert several objects in one request, which kube-apiserver never sends.
 	single atomic.Bool
 
 	mu      sync.Mutex
 	flights map[flightKey]*flight
 }
 
-// flightKey is an object and what is to be made of it.
+// flightKey is an object and the form to convert it to.
 type flightKey struct {
 	object *resources.Object
 	form   string
 }
 
-// flight is the conversion of an object on its way.
+// flight is a conversion in progress.
 type flight struct {
 	flightKey
 	done chan struct{}
@@ -51,7 +50,7 @@ type flight struct {
 	err  error
 }
 
-// errAbandoned: who asked the webhook went away before it did.
+// errAbandoned: the request that began the flight ended before the webhook was called.
 var errAbandoned = errors.New("the conversion was abandoned")
 
 func newConversions(d *definition) *conversions {
@@ -94,8 +93,8 @@ func (c *conversions) of(ctx context.Context, t *resources.Type, objects []*reso
 	return nil, ctx.Err()
 }
 
-// book fills in what is known, and returns the flights of the rest by the place of the object. mine are those that are the caller's
-// to make; others have begun the rest.
+// book fills in the known results, and returns the flights of the others by the index of the object. The caller has to make the flights in mine;
+// other requests have begun the rest.
 func (c *conversions) book(form string, objects []*resources.Object, made [][]byte) (flights map[int]*flight, mine []*flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,13 +137,13 @@ func (c *conversions) fly(ctx context.Context, t *resources.Type, all []*flight)
 				return going.Err()
 			}
 			defer func() { <-c.room }()
-			return c.request(ctx, t, flights) // to its end, also where another one has failed: what it says is kept
+			return c.request(ctx, t, flights) // not cancelled if another request fails: its results are kept
 		})
 	}
 	err := work.Wait()
 	for _, f := range whole {
 		if err != nil && unreachable(err) && errors.Is(f.err, errAbandoned) {
-			f.err = err // to ask again would give the same error
+			f.err = err // another call would give the same error
 		}
 	}
 	return err
@@ -160,7 +159,7 @@ func (c *conversions) land(all []*flight) {
 	}
 }
 
-// batch is how many of the flights one request is for.
+// batch is the number of flights in one request.
 func (c *conversions) batch(all []*flight) int {
 	if c.single.Load() {
 		return 1
@@ -175,14 +174,14 @@ func (c *conversions) batch(all []*flight) int {
 	return n
 }
 
-// request has the webhook convert the objects of some flights. It returns the first error.
+// request makes the webhook convert the objects of some flights. It returns the first error.
 func (c *conversions) request(ctx context.Context, t *resources.Type, flights []*flight) error {
 	converted, err := c.ask(ctx, t, flights)
 	if err != nil && ctx.Err() != nil {
-		return err // whoever else waits for the flights asks again
+		return err // the other requests that wait for the flights call the webhook again
 	}
 	if err != nil && len(flights) > 1 && !unreachable(err) {
-		// Which of them it was for, and in which words kube-apiserver says so, is known when it is asked for one at a time.
+		// Requests for one object each show which object the error is for, with kube-apiserver's text.
 		var failed error
 		for i := range flights {
 			err := c.request(ctx, t, flights[i:i+1])
@@ -190,7 +189,7 @@ func (c *conversions) request(ctx context.Context, t *resources.Type, flights []
 				failed = err
 			}
 			if err != nil && (unreachable(err) || ctx.Err() != nil) {
-				return err // nor would the next get an answer
+				return err // the next request would get no answer either
 			}
 		}
 		if failed == nil {
@@ -207,7 +206,7 @@ func (c *conversions) request(ctx context.Context, t *resources.Type, flights []
 	return err
 }
 
-// unreachable tells whether a webhook was not asked, or did not answer: by the words of net/url, which upstream's error is made of.
+// unreachable reports whether a webhook was not called, or did not answer: by the text of net/url, which upstream's error contains.
 func unreachable(err error) bool { return strings.Contains(err.Error(), ` failed: Post "`) }
 
 func (c *conversions) ask(ctx context.Context, t *resources.Type, flights []*flight) ([]unstructured.Unstructured, error) {
@@ -226,8 +225,8 @@ func (c *conversions) ask(ctx context.Context, t *resources.Type, flights []*fli
 	return c.d.ask(ctx, objects, t.Hub.Version)
 }
 
-// keep encodes what the webhook has made of an object, and keeps it with that. The kind is the object's own, which upstream's converter has seen to:
-// that of the definition, or in history that of one before it.
+// keep encodes the webhook's result for an object, and keeps it with the object. The kind is the object's own, as upstream's converter has checked:
+// the definition's or, in history, that of an earlier definition.
 func (c *conversions) keep(t *resources.Type, f *flight, object map[string]any) ([]byte, error) {
 	return f.object.Form(f.form, func() ([]byte, error) {
 		object["apiVersion"] = t.Hub.String()

@@ -10,12 +10,12 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// follows gives the definition the forms of the one that it takes the place of, where it shows the same; nil: that is not known. It also
-// notes since when objects are written as a version shows them: what was written later than a definition was not written by an earlier
-// one. gap: there were others between the two.
+// follows gives the definition the forms of its predecessor where both show the same bytes; nil: the predecessor is not known. It also
+// notes the revision since which objects are written in the form that a version shows: an object that was written after a definition was
+// not written by an earlier one. gap: there were other definitions between the two.
 //
-// What a webhook has made of objects is forgotten when it is no longer asked, also when it is asked again later: who brings it back has
-// changed it, perhaps.
+// The results of a webhook are dropped when it is no longer used, and not used again if it is later restored: it may have changed
+// meanwhile.
 func (d *definition) follows(before *definition, gap bool) {
 	for _, t := range d.types {
 		d.since.set(t.version, d.revision)
@@ -29,13 +29,13 @@ func (d *definition) follows(before *definition, gap bool) {
 	}
 }
 
-// currentForm is under what an object keeps whether it is stored as it is shown.
+// currentForm is the form that records whether an object is stored as it is shown.
 const currentForm = "stored as shown"
 
 var yes, no = []byte{1}, []byte{}
 
-// current tells whether an object, which is stored in the version of the type, has the bytes that the type shows: a schema that
-// changed since it was written may prune it or add defaults. Who asks again is told without a look at the object.
+// current reports whether an object, which is stored in the version of the type, has the bytes that the type shows: a schema that
+// changed since the object was written may prune it or add defaults. The answer is kept with the object.
 func (d *definition) current(t *resources.Type, o *resources.Object) bool {
 	version := t.Hub.Version
 	if o.Revision >= d.since.of(version) {

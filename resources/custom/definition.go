@@ -16,8 +16,8 @@ import (
 	"github.com/rowlock/rowlock/resources/untyped"
 )
 
-// definition is a CustomResourceDefinition at a revision. It keeps the stored object, of which it reads what is needed when it is
-// needed: of a thousand definitions few are in use.
+// definition is a CustomResourceDefinition at a revision. It keeps the stored object, and reads parts of it when they are needed: of a
+// thousand definitions few are in use.
 type definition struct {
 	name, group, kind string
 	accepted          apiextensionsv1.CustomResourceDefinitionNames
@@ -25,39 +25,39 @@ type definition struct {
 	revision          int64
 	object            atomic.Pointer[resources.Object] // it may be packed; see Definitions.Cool
 	others            resources.Scheme
-	// leaving: it is being deleted. waiting: it lacks names, or has been given them and is not established.
+	// leaving: it is being deleted. waiting: its names are not all accepted, or it is not established.
 	leaving, waiting bool
-	// broken: it has names and is not established. namespaced is its scope.
+	// broken: its names are accepted and it is not established. namespaced is its scope.
 	broken, namespaced bool
 	// claimed are the versions that it would serve.
 	claimed []string
-	// sums stand for the schemas of its versions, texts are where they are in its text, and compiled has what was made of them of late.
+	// sums identify the schemas of its versions, texts are their positions in its text, and compiled caches their compiled forms.
 	sums     byVersion[schemaSum]
 	texts    byVersion[textSpan]
 	compiled *compiled
-	// conversions are those by its webhook, which is reached by lines; nil: there is none.
+	// conversions are the conversions by its webhook, which lines connects to; nil: there is no webhook.
 	conversions *conversions
 	lines       *lines
-	// who stands for the webhook.
+	// who identifies the webhook.
 	who    string
 	origin origin
 
-	// types are its types by the version that each is for, the one that is stored included.
+	// types are its types by version, the storage version included.
 	types byVersion[*resources.Type]
-	// served are the versions in which clients see it: those that it claims, and none before it is established.
+	// served are the versions that clients see: the claimed ones, and none before it is established.
 	served []string
-	// since are the revisions since which objects are written as their version shows them, as far as is known.
+	// since are the revisions since which objects are written in the form that their version shows, as far as is known.
 	since byVersion[int64]
 }
 
-// emptyDefinition is one of which nothing is known but its object.
+// emptyDefinition is a definition of which only the object is known.
 func emptyDefinition(o *resources.Object) *definition {
 	d := &definition{name: o.Name, key: o.Key, revision: o.Revision}
 	d.object.Store(o)
 	return d
 }
 
-// newDefinition reads a definition. others knows the kinds with Go types.
+// newDefinition reads a definition. others has the kinds with Go types.
 func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, l *lines) (*definition, error) {
 	d := emptyDefinition(o)
 	d.others, d.compiled, d.lines = others, c, l
@@ -86,7 +86,7 @@ func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, l 
 	return d, nil
 }
 
-// decode reads the definition but for its schemas.
+// decode reads the definition without its schemas.
 func (d *definition) decode() (*bones, error) {
 	crd, err := readBones(d.text(), d.compiled)
 	if err != nil {
@@ -95,16 +95,16 @@ func (d *definition) decode() (*bones, error) {
 	return crd, nil
 }
 
-// text is the definition as it is stored.
+// text is the definition in its stored form.
 func (d *definition) text() []byte { return d.object.Load().Unpacked().Data }
 
-// schemaText is the schema of a version as it is stored, empty where there is none. It is a part of the text, and must not be changed.
+// schemaText is the stored schema of a version, empty if there is none. It is a part of the text, and must not be changed.
 func (d *definition) schemaText(version string) (text []byte, found bool) {
 	span, found := d.texts.find(version)
 	return span.of(d.text()), found
 }
 
-// gv is a version of the definition in its group.
+// gv is the GroupVersion of one of the definition's versions.
 func (d *definition) gv(version string) schema.GroupVersion {
 	return schema.GroupVersion{Group: d.group, Version: version}
 }
@@ -159,7 +159,7 @@ func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *
 	reset := resetFields{}
 	reset.add(rules)
 	t.ResetFields = reset
-	t.Form = fmt.Sprintf("%s %s %d", crd.UID, v.Name, d.revision) // but see follows
+	t.Form = fmt.Sprintf("%s %s %d", crd.UID, v.Name, d.revision) // follows may replace it
 	t.Requires = &resources.Requirement{Key: d.key, Revision: d.revision}
 	t.Current = func(o *resources.Object) bool { return d.current(t, o) }
 	if d.conversions != nil {
@@ -183,10 +183,11 @@ func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *
 	return t, nil
 }
 
-// verbsOfTerminating are what discovery tells of where the objects of a definition are about to go: updates are served, though.
+// verbsOfTerminating are the verbs in discovery while the objects of a definition are about to be removed; updates are served
+// nevertheless.
 var verbsOfTerminating = []string{"delete", "deletecollection", "get", "list", "watch"}
 
-// deprecation is what clients of a deprecated version are warned of.
+// deprecation is the warning for clients of a deprecated version.
 func deprecation(crd *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.CustomResourceDefinitionVersion) string {
 	switch {
 	case !v.Deprecated:
@@ -218,8 +219,8 @@ func (d *definition) openAPI(v *apiextensionsv1.CustomResourceDefinitionVersion,
 		}}
 }
 
-// openAPIOf is the schema of a version as documents of OpenAPI have it; nil: it says nothing. Nothing of it is kept: a document of all
-// definitions needs each schema once.
+// openAPIOf is the schema of a version for documents of OpenAPI; nil: the documents describe no fields. It is not kept: a document of
+// all definitions needs each schema once.
 func (d *definition) openAPIOf(version string, v2 bool) (*spec.Schema, error) {
 	text, found := d.schemaText(version)
 	if !found {
@@ -228,13 +229,13 @@ func (d *definition) openAPIOf(version string, v2 bool) (*spec.Schema, error) {
 	if _, there := d.sums.find(version); !there {
 		return nil, nil
 	}
-	// As it was written: the compiled one has lost the defaults that mean nothing.
+	// The schema as it was written: the compiled one has lost the defaults without effect.
 	_, structural, err := readSchema(text)
 	if err != nil {
 		return nil, fmt.Errorf("schema of %s in version %s: %w", d.name, version, err)
 	}
 	if structural.XPreserveUnknownFields && v2 {
-		return nil, nil // kubectl would take the fields that are named for all
+		return nil, nil // kubectl would take the named fields for all fields
 	}
 	structural = structural.Unfold()
 	if v2 {
@@ -243,7 +244,7 @@ func (d *definition) openAPIOf(version string, v2 bool) (*spec.Schema, error) {
 	return structural.ToKubeOpenAPI(), nil
 }
 
-// conditionTrue tells whether a definition has a condition.
+// conditionTrue reports whether a condition of a definition is true.
 func conditionTrue(crd *apiextensionsv1.CustomResourceDefinition, typ apiextensionsv1.CustomResourceDefinitionConditionType) bool {
 	for _, c := range crd.Status.Conditions {
 		if c.Type == typ {

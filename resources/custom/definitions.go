@@ -19,38 +19,38 @@ import (
 	"github.com/rowlock/rowlock/resources/behind"
 )
 
-// Resource is the name of definitions in the store.
+// Resource is the resource of definitions in the store.
 const Resource = "customresourcedefinitions.apiextensions.k8s.io"
 
-// The priorities of the groups and versions of custom resources in discovery, as kube-apiserver has them.
+// The priorities of the groups and versions of custom resources in discovery, as in kube-apiserver.
 const (
 	groupPriority   = 1000
 	versionPriority = 100
 )
 
-// Config is what Definitions works with.
+// Config has the dependencies of Definitions.
 type Config struct {
 	Registry *resources.Registry
 	// Store is read and watched.
 	Store resources.View
-	// Scheme knows the kinds with Go types.
+	// Scheme has the kinds with Go types.
 	Scheme resources.Scheme
 	Logger *slog.Logger
-	// RouteToEndpoints sends what is for a conversion webhook behind a Service to one of its endpoints, and not to its ClusterIP.
+	// RouteToEndpoints sends requests for a conversion webhook behind a Service to one of its endpoints, and not to its ClusterIP.
 	RouteToEndpoints bool
 }
 
-// ReachesItself has conversion webhooks of the server's own asked within the process. It comes before anything is converted.
+// ReachesItself makes calls of the server's own conversion webhooks stay within the process. It comes before the first conversion.
 func (d *Definitions) ReachesItself(by http.RoundTripper) { d.lines.loopback = by }
 
-// Definitions serves what the stored definitions define: it adds their types to a registry, changes and removes them.
+// Definitions serves the types of the stored definitions: it adds them to a registry, changes and removes them.
 //
-// What a Commit of this server wrote is served by the next request that begins after it (Refresh); of what other servers wrote,
-// Latest knows all that was acknowledged before it was called. It is safe for concurrent use.
+// The next request after a Commit of this server is served by its result (Refresh); for the writes of other servers, Latest takes up
+// all that were acknowledged before the call. It is safe for concurrent use.
 type Definitions struct {
 	Config
-	// builtin are the versions that are served without definitions, and builtinNames the names in their groups. No definition
-	// changes them.
+	// builtin are the versions that are served without definitions, and builtinNames the names in their groups. Definitions do not
+	// change them.
 	builtin      map[schema.GroupVersion]bool
 	builtinNames map[string]names
 
@@ -58,37 +58,38 @@ type Definitions struct {
 	validated validated
 	repeats   repeats
 	schemas   leanSchemas
-	// quiet remembers definitions that there was nothing to warn of.
+	// quiet remembers definitions that cause no warning.
 	quiet seen
-	// parts remembers what was found valid, and without a warning, within schemas.
+	// parts remembers parts of schemas that are valid and cause no warning.
 	parts seen
 	// patterns remembers regular expressions that are valid.
 	patterns seen
-	// verdicts are of the rules in CEL that were found valid.
+	// verdicts has the costs of the rules in CEL that are valid.
 	verdicts recent[verdict]
 
-	// lines lead to conversion webhooks.
+	// lines connect to conversion webhooks.
 	lines lines
 
-	// woken counts how often there was something new, and applied is the count up to which all that was new is served.
+	// woken counts the notifications of the store, and applied is the count up to which the changes are served.
 	woken, applied atomic.Int64
-	// through is the revision up to which all is served.
+	// through is the revision up to which all changes are served.
 	through atomic.Int64
 	changed chan struct{}
 
-	// applying is held by who takes up what is new: the store may keep it waiting, and so who needs what is new, but nobody else.
+	// applying is held by the goroutine that takes up changes: the store may block it, and with it the requests that need the
+	// changes, but no other request.
 	applying chan struct{}
-	// watch returns all that reads have shown. alarm tells, without being asked, that there is more: of what this server commits
-	// before anybody sees it, of what others do some time later. Nil: to be opened.
+	// watch returns all that reads have shown. alarm notifies of further changes: of this server's commits before they are visible,
+	// of other servers' some time later. Nil: not open yet.
 	watch, alarm resources.Watch
 	closed       bool
 
-	// mu guards what is known, and is held for no longer than it takes to look or to change it.
+	// mu guards byName, and is held only for a look-up or a change of it.
 	mu     sync.Mutex
 	byName map[string]*definition
 }
 
-// New returns what serves the definitions. groups are all that is served without them, before it is registered: the type of the
+// New returns Definitions. groups are all groups that are served without definitions, before they are registered: the type of the
 // definitions is among them, and gets its rules.
 func New(c Config, groups []resources.GroupSpec) *Definitions {
 	d := &Definitions{Config: c, builtin: map[schema.GroupVersion]bool{}, builtinNames: map[string]names{},
@@ -112,7 +113,7 @@ func New(c Config, groups []resources.GroupSpec) *Definitions {
 	return d
 }
 
-// reserveKinds takes the names of kinds with Go types whether they are served or not: what is stored of them stays theirs.
+// reserveKinds reserves the names of kinds with Go types whether they are served or not: their stored objects keep the names.
 func (d *Definitions) reserveKinds() {
 	known, ok := d.Scheme.(interface {
 		AllKnownTypes() map[schema.GroupVersionKind]reflect.Type
@@ -131,7 +132,7 @@ func (d *Definitions) reserveKinds() {
 	}
 }
 
-// Run serves what definitions become, until ctx ends, although nobody asks.
+// Run takes up changes of definitions until ctx ends, also without requests.
 func (d *Definitions) Run(ctx context.Context) {
 	defer d.close()
 	for {
@@ -176,9 +177,9 @@ func (d *Definitions) wake() {
 	}
 }
 
-// Refresh serves what this server has written. It costs nothing when that is served already.
+// Refresh takes up this server's writes. It costs nothing when there are none.
 //
-// Errors: those of resources.Watcher and resources.Reader; what was served before goes on being served.
+// Errors: those of resources.Watcher and resources.Reader; the earlier state is then still served.
 func (d *Definitions) Refresh(ctx context.Context) error {
 	if d.applied.Load() == d.woken.Load() {
 		return nil
@@ -186,7 +187,7 @@ func (d *Definitions) Refresh(ctx context.Context) error {
 	return d.Seen(ctx)
 }
 
-// Seen serves all that any read of this server has shown before the call, of its own and of others. Errors: as Refresh.
+// Seen takes up all writes, of this server and others, that any read of this server has shown before the call. Errors: as Refresh.
 func (d *Definitions) Seen(ctx context.Context) error {
 	select {
 	case d.applying <- struct{}{}:
@@ -197,7 +198,7 @@ func (d *Definitions) Seen(ctx context.Context) error {
 	return d.apply(ctx)
 }
 
-// SeenUntil is Seen as far as a revision goes that this server has shown. It costs nothing when that is served already.
+// SeenUntil is Seen up to a revision that this server has shown. It costs nothing when that revision is served already.
 func (d *Definitions) SeenUntil(ctx context.Context, revision int64) error {
 	if d.through.Load() >= revision {
 		return nil
@@ -205,7 +206,7 @@ func (d *Definitions) SeenUntil(ctx context.Context, revision int64) error {
 	return d.Seen(ctx)
 }
 
-// Latest serves all that was stored before the call, by whatever server. Errors: as Refresh.
+// Latest takes up all writes of any server that were stored before the call. Errors: as Refresh.
 func (d *Definitions) Latest(ctx context.Context) error {
 	if _, err := d.Store.Snapshot(ctx, Resource, resources.At{Match: resources.MostRecent}); err != nil {
 		return err
@@ -213,18 +214,18 @@ func (d *Definitions) Latest(ctx context.Context) error {
 	return d.Seen(ctx)
 }
 
-// page is how many events are taken at a time, and pause how long Run waits after an error.
+// page is the number of events per call, and pause the time that Run waits after an error.
 const (
 	page  = 256
 	pause = time.Second
 )
 
-// apply takes all events that there are. Nobody else does so meanwhile.
+// apply takes up all events. The caller holds applying.
 func (d *Definitions) apply(ctx context.Context) error {
 	if d.closed {
 		return resources.ErrClosed
 	}
-	woken := d.woken.Load() // what wakes from here on is counted once more, and looked for by somebody else
+	woken := d.woken.Load() // a later notification raises the count again, and another call looks for its change
 	for {
 		if d.watch == nil {
 			if err := d.load(ctx); err != nil {
@@ -246,9 +247,9 @@ func (d *Definitions) apply(ctx context.Context) error {
 	}
 }
 
-// take takes a page of events; done: there are no more.
+// take takes up a page of events; done: there are no more.
 func (d *Definitions) take(ctx context.Context) (done bool, err error) {
-	for rest := d.applied.Load() != d.woken.Load(); rest; { // so that the alarm goes off again
+	for rest := d.applied.Load() != d.woken.Load(); rest; { // resets the alarm
 		events, _, err := d.alarm.Next(ctx, page)
 		if err != nil {
 			return false, err
@@ -266,14 +267,14 @@ func (d *Definitions) take(ctx context.Context) (done bool, err error) {
 	return len(events) < page, nil
 }
 
-// edit changes what is known and what is served.
+// edit changes byName and the registry together.
 func (d *Definitions) edit(change func(*resources.Edit)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.Registry.Edit(change)
 }
 
-// observe serves what changes have come to, in one step.
+// observe serves the result of changes, in one step.
 func (d *Definitions) observe(events []*resources.Event) {
 	if len(events) == 0 {
 		return
@@ -292,7 +293,7 @@ func (d *Definitions) observe(events []*resources.Event) {
 	})
 }
 
-// put makes what is served of a definition that of next; nil: nothing.
+// put replaces the served types of a definition by those of next; nil: by nothing.
 func (d *Definitions) put(e *resources.Edit, name string, next *definition) {
 	if before := d.byName[name]; before != nil {
 		for _, version := range before.served {
@@ -307,13 +308,13 @@ func (d *Definitions) put(e *resources.Edit, name string, next *definition) {
 	}
 	d.byName[name] = next
 	for _, version := range next.served {
-		if !d.builtin[next.gv(version)] { // all of that is built in, as in kube-apiserver
+		if !d.builtin[next.gv(version)] { // a built-in version has no custom types, as in kube-apiserver
 			e.SetType(next.gv(version), groupPriority, versionPriority, next.types.of(version))
 		}
 	}
 }
 
-// serves tells whether a definition serves, in a version, what another did.
+// serves reports whether a definition serves the same resource in a version as another one did.
 func (d *definition) serves(version string, before *definition) bool {
 	for _, v := range d.served {
 		if v == version {
@@ -323,8 +324,8 @@ func (d *definition) serves(version string, before *definition) bool {
 	return false
 }
 
-// Unfinished returns the names of the definitions that are being deleted, and of those others that lack names or have been given them
-// and are not established; each in their order.
+// Unfinished returns the names of the definitions that are being deleted, and of the other definitions whose names are not all
+// accepted or that are not established; each sorted.
 func (d *Definitions) Unfinished() (leaving, waiting []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -341,8 +342,8 @@ func (d *Definitions) Unfinished() (leaving, waiting []string) {
 	return leaving, waiting
 }
 
-// StoredType returns the type by which the objects of a definition are stored, whether it is served or not; false when the
-// definition is not known, or has never been accepted.
+// StoredType returns the type that stores the objects of a definition, whether it is served or not; false when the definition is not
+// known, or was never accepted.
 func (d *Definitions) StoredType(name string) (*resources.Type, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

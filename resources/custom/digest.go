@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// writeValue writes a value so that no other value of its type is written alike: fields that are not zero by their numbers, the
-// members of maps in the order of their keys, lists and texts with their lengths. Nil and empty lists of a struct are told apart.
+// writeValue hashes a value so that no other value of its type has the same input: non-zero fields by their numbers, the members
+// of maps in the order of their keys, lists and texts with their lengths. It distinguishes nil and empty lists of a struct.
 func writeValue(h hash.Hash, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -55,7 +55,7 @@ func writeValue(h hash.Hash, v reflect.Value) {
 	case reflect.Float32, reflect.Float64:
 		writeNumber(h, math.Float64bits(v.Float()))
 	default:
-		panic(fmt.Sprintf("a value of %s cannot be summed up", v.Type())) // definitions have none
+		panic(fmt.Sprintf("a value of %s cannot be summed up", v.Type())) // definitions have no such values
 	}
 }
 

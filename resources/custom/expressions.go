@@ -18,8 +18,8 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// The keys of the rules in CEL of the schema with a digest: of those that are compiled to closures, which take about closureCost bytes each,
-// of upstream's, which take ruleCost, and of those that the former leave to the latter.
+// The cache keys of the rules in CEL of the schema with a digest: of the rules compiled to closures, which take about closureCost bytes
+// each, of upstream's, which take ruleCost, and of those that the closures leave to upstream.
 type (
 	closuresKey    struct{ digest string }
 	expressionsKey struct{ digest string }
@@ -28,7 +28,7 @@ type (
 
 const closureCost = 3 << 10
 
-// closures returns the rules in CEL that are compiled to closures. Nil: there are none.
+// closures returns the rules in CEL that are compiled to closures. Nil: none are.
 func (h *heavy) closures() (*expressions.Rules, error) {
 	sum := h.definition.sums.of(h.version)
 	v, err := h.definition.compiled.get(closuresKey{sum.digest}, int64(sum.rules)*closureCost, func() (any, error) {
@@ -47,7 +47,7 @@ func (h *heavy) closures() (*expressions.Rules, error) {
 	return v.(*expressions.Rules), nil
 }
 
-// closuresOfPart compiles the part of the schema that its rules, of which there are so many, depend on. Nil: they are not all there.
+// closuresOfPart compiles the part of the schema that its rules depend on. Nil: the number of rules in the part is not many.
 func (h *heavy) closuresOfPart(many int) *expressions.Rules {
 	text, _ := h.definition.schemaText(h.version)
 	part, ok := expressions.Part(text)
@@ -70,7 +70,7 @@ func compileRules(s *structuralschema.Structural) *expressions.Rules {
 	return expressions.Compile(s)
 }
 
-// upstreams returns upstream's validator of the rules of a schema, of which there are some.
+// upstreams returns upstream's validator of the rules of a schema, whose number is rules.
 func (h *heavy) upstreams(key any, rules int, of func() *structuralschema.Structural) (*cel.Validator, error) {
 	v, err := h.definition.compiled.get(key, int64(rules)*ruleCost, func() (any, error) {
 		return cel.NewValidator(of(), true, celconfig.PerCallLimit), nil
@@ -81,7 +81,7 @@ func (h *heavy) upstreams(key any, rules int, of func() *structuralschema.Struct
 	return v.(*cel.Validator), nil
 }
 
-// expressions asks the rules in CEL about an object; old is nil for a new one. It is not ok where they cannot be compiled.
+// expressions evaluates the rules in CEL on an object; old is nil for a new one. ok is false where they cannot be compiled.
 func (h *heavy) expressions(ctx context.Context, object, old map[string]any) (errs field.ErrorList, ok bool) {
 	sum := h.definition.sums.of(h.version)
 	if sum.rules == 0 {
@@ -105,8 +105,8 @@ func (h *heavy) expressions(ctx context.Context, object, old map[string]any) (er
 	return errs, true
 }
 
-// quickExpressions is expressions by closures, and by upstream for those rules that they do not cover. It is not ok where one does not
-// hold, and where all of it together might cost more than upstream allows.
+// quickExpressions evaluates rules by closures, and by upstream where closures do not cover them. ok is false where a rule does not hold,
+// and where all rules together might cost more than upstream allows.
 func (h *heavy) quickExpressions(ctx context.Context, object, old map[string]any) (errs field.ErrorList, ok bool) {
 	own, err := h.closures()
 	if err != nil || own == nil {
@@ -115,7 +115,7 @@ func (h *heavy) quickExpressions(ctx context.Context, object, old map[string]any
 	began := time.Now()
 	cost, holds := own.Hold(object, old)
 	took := time.Since(began)
-	// What is not ok is no evaluation: upstream is asked in its place, and counts that.
+	// Without ok this does not count as an evaluation: upstream evaluates the rules instead, and counts that.
 	defer func() {
 		if ok {
 			metrics.Metrics.ObserveEvaluation(took)
@@ -136,7 +136,7 @@ func (h *heavy) quickExpressions(ctx context.Context, object, old map[string]any
 	return errs, left > cost
 }
 
-// ask asks upstream's validator. left is what is left of the budget.
+// ask calls upstream's validator. left is the rest of the budget.
 func (h *heavy) ask(ctx context.Context, rules *cel.Validator, s *structuralschema.Structural, object, old map[string]any) (errs field.ErrorList, left int64) {
 	if old == nil {
 		return rules.Validate(ctx, nil, nil, object, nil, celconfig.RuntimeCELCostBudget)

@@ -17,11 +17,11 @@ import (
 	"github.com/rowlock/rowlock/resources/fieldmanager"
 )
 
-// fieldTypes is the schema of all versions of a definition for the ownership of fields, made when it is first needed.
+// fieldTypes is the schema of all versions of a definition for field ownership, made when it is first needed.
 type fieldTypes struct {
 	get  func() (managedfields.TypeConverter, error)
 	keep func(key any, build func() (any, error)) (any, error)
-	// stored is the text of the schema of a version, empty where there is none.
+	// stored is the text of the schema of a version, empty if there is none.
 	stored func(version string) []byte
 }
 
@@ -55,7 +55,7 @@ func (f fieldTypes) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
 	return c.TypedToObject(v)
 }
 
-// Keep implements fieldmanager.Keeper: what a manager makes of the schema is among what may be dropped.
+// Keep implements fieldmanager.Keeper: a manager's derived schemas are in the cache, which may drop them.
 func (f fieldTypes) Keep(key any, build func() (any, error)) (any, error) { return f.keep(key, build) }
 
 func (d *definition) newFieldTypes(crd *apiextensionsv1.CustomResourceDefinition) fieldTypes {
@@ -90,13 +90,13 @@ func (d *definition) newFieldTypes(crd *apiextensionsv1.CustomResourceDefinition
 		keep: func(key any, build func() (any, error)) (any, error) { return d.compiled.get(key, room, build) },
 		stored: func(version string) []byte {
 			text, _ := d.schemaText(version)
-			return bytes.Clone(text) // what is made of it keeps parts
+			return bytes.Clone(text) // a clone: the result keeps parts of it
 		},
 	}
 }
 
-// fieldsKey is the key of the schema for the ownership of fields among what is compiled, and fieldsCost how many times the length of the
-// texts of all versions it takes, about.
+// fieldsKey is the cache key of the schema for field ownership, and fieldsCost its size as a multiple of the length of the texts of all
+// versions, about.
 type fieldsKey struct {
 	name     string
 	revision int64
@@ -104,10 +104,10 @@ type fieldsKey struct {
 
 const fieldsCost = 1
 
-// metaName is the name of the schema of metadata among the definitions.
+// metaName is the name of the schema of metadata in the OpenAPI definitions.
 const metaName = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
-// metaSchema is the schema of metadata as far as ownership depends on it: what is a map, a set, a list with keys, or owned whole.
+// metaSchema is the schema of metadata as far as field ownership depends on it: maps, sets, lists with keys, and atomic values.
 const metaSchema = `{"type":"object","properties":{
 	"annotations":{"type":"object","additionalProperties":{"type":"string","default":""}},
 	"creationTimestamp":{"type":"string","format":"date-time"},
@@ -154,7 +154,7 @@ func (d *definition) fieldSchema(version string) (*spec.Schema, error) {
 	return s, nil
 }
 
-// own adds what every object has to a schema, and to those of the objects within it.
+// own adds the fields of every object to a schema, and to those of the objects within it.
 func own(s *spec.Schema, whole bool) {
 	for name, property := range s.Properties {
 		own(&property, false)

@@ -10,14 +10,13 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// The bytes that a version shows of an object stored in it are made by its own schema. Of one that is stored in another version they are
-// made by the schema of that, which prunes it and fills in defaults; then it is converted, and pruned by the version that is shown. A
-// definition has the form of the one before it (resources.Type.Form) in a version only where that comes to the same bytes of every object
-// there may be: one in any of the versions that either of the two says objects are stored in, as a request that began under the one before
-// may still make bytes of what is stored by the one after. Otherwise its form is one that no other definition ever had. Descriptions, validation, columns and versions that nothing is stored in do not matter, nor in which version new objects
-// are stored.
+// The bytes that a version shows of an object stored in it depend on its own schema. An object stored in another version is pruned and defaulted by
+// the schema of that version; then it is converted, and pruned by the schema of the version that is shown. In a version, a definition has the form of
+// its predecessor (resources.Type.Form) only if both make the same bytes of every possible object: one in any of the storedVersions of either of the
+// two, since a request that began under the predecessor may still encode an object that was stored by the successor. Otherwise its form is new.
+// Descriptions, validation, columns and versions without stored objects do not matter, nor does the version in which new objects are stored.
 
-// origin is whose objects a definition has, and in which versions those are stored that were written by now.
+// origin identifies a definition's objects (uid), and has the versions in which objects that exist by now are stored.
 type origin struct {
 	uid    types.UID
 	stored []string
@@ -44,8 +43,8 @@ func (o origin) with(before origin) []string {
 	return all
 }
 
-// showsAs tells whether a version shows every object by the bytes by which it does in the definition before. gap: there were others between
-// the two, and who brings a webhook back has changed it, perhaps.
+// showsAs reports whether a version shows every object by the same bytes as in the definition before. gap: there were other definitions between the
+// two, and a webhook that was removed and restored may have changed.
 func (d *definition) showsAs(before *definition, version string, gap bool) bool {
 	if d.origin.uid != before.origin.uid || d.kind != before.kind || d.sums.of(version).shape != before.sums.of(version).shape {
 		return false
@@ -64,17 +63,17 @@ func (d *definition) showsAs(before *definition, version string, gap bool) bool 
 			continue
 		}
 		if !converts && !wasThere && !slices.Contains(before.origin.stored, stored) {
-			continue // the one before prunes nothing of what is stored in a version that it does not have, and this one has done so
+			continue // the predecessor does not prune objects stored in a version that it lacks, and this definition has pruned them
 		}
-		if converts || !there || !wasThere || !d.sameBelow(before, stored, version) { // a webhook is shown all
+		if converts || !there || !wasThere || !d.sameBelow(before, stored, version) { // a webhook sees all fields
 			return false
 		}
 	}
 	return true
 }
 
-// sameBelow tells whether the schemas of a version that is stored, of the definition and of the one before, make the same of what the schema
-// of the version that is shown leaves.
+// sameBelow reports whether the schemas of a stored version, in this definition and in its predecessor, treat alike all fields that the schema of the
+// shown version keeps.
 func (d *definition) sameBelow(before *definition, stored, shown string) bool {
 	is, _ := d.schemaText(stored)
 	was, _ := before.schemaText(stored)
@@ -83,12 +82,12 @@ func (d *definition) sameBelow(before *definition, stored, shown string) bool {
 	b, bOK := jsonscan.NewIndex(string(is))
 	x, xOK := jsonscan.NewIndex(string(by))
 	if !aOK || !bOK || !xOK {
-		return false // there is no schema that prunes
+		return false // no schema that prunes
 	}
 	return sameNodes(subschema{a, a.Whole()}, subschema{b, b.Whole()}, sieve{subschema: subschema{x, x.Whole()}}, 0)
 }
 
-// converterOf stands for who converts the objects of a definition. It may show itself with other certificates.
+// converterOf identifies the conversion webhook of a definition. The webhook's certificates may change.
 func converterOf(crd *apiextensionsv1.CustomResourceDefinition) string {
 	c := crd.Spec.Conversion
 	if c == nil || c.Webhook == nil || c.Webhook.ClientConfig == nil {
@@ -96,6 +95,6 @@ func converterOf(crd *apiextensionsv1.CustomResourceDefinition) string {
 	}
 	who := *c.Webhook.ClientConfig
 	who.CABundle = nil
-	data, _ := json.Marshal(who) // has been read from JSON
+	data, _ := json.Marshal(who) // it was read from JSON
 	return string(data)
 }

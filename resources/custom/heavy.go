@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// heavy is the validation of a version by its schema. What is compiled for it is among what may be dropped.
+// heavy is the validation of a version by its schema. Its compiled forms are in the cache, which may drop them.
 type heavy struct {
 	definition *definition
 	version    string
@@ -19,11 +19,11 @@ type heavy struct {
 	build func() (any, error)
 }
 
-// refuser has upstream's rules with everything. What it does not refuse is valid.
+// refuser has all of upstream's rules. An object that it does not refuse is valid.
 type refuser struct{ object, status rest.RESTUpdateStrategy }
 
-// rulesKey is the key of the refuser of a version among what is compiled. It takes about rulesCost times the length of the text of its
-// schema, and ruleCost bytes for each rule in CEL.
+// rulesKey is the cache key of the refuser of a version. The entry takes about rulesCost times the length of the text of the schema,
+// and ruleCost bytes for each rule in CEL.
 type rulesKey struct {
 	name     string
 	revision int64
@@ -44,10 +44,10 @@ func (h *heavy) refuser() (refuser, error) {
 	return v.(refuser), nil
 }
 
-// quick validates what the plan of the schema finds valid; whatever else there is to say, upstream's refuser says. old is nil for a
-// new object. light are the rules that need no schema.
+// quick validates objects that satisfy the plan of the schema; for all others, ok is false and upstream's refuser makes the errors.
+// old is nil for a new object. light are the rules that need no schema.
 //
-// Upstream asks the rules in CEL when all others are satisfied, as here, so that their errors are all there are.
+// Upstream evaluates the rules in CEL once all others are satisfied, and so does quick, so that their errors are all errors.
 func (h *heavy) quick(ctx context.Context, obj, old runtime.Object, light func() field.ErrorList) (errs field.ErrorList, ok bool) {
 	if !fastpath.CustomValidation.On() {
 		return nil, false

@@ -20,24 +20,24 @@ import (
 	"github.com/rowlock/rowlock/resources/typedjson"
 )
 
-// The schemas are most of a definition, and of all that a new one passes on its way to the store only its validation looks into them. So
-// they go that way as text (resources.Lean): in place of each there is one that says nothing but its text, as its description. Equal
-// schemas have equal ones in their place, and different ones different, which is all that conversion and strategies want to know of them.
+// The schemas are most of a definition, and of all steps of a new definition's way to the store only validation reads them. So they go that
+// way as text (resources.Lean): a placeholder for each schema has the text as its description. Equal schemas have equal placeholders, and
+// different ones different, which is all that conversion and strategies need to know of them.
 
-// mark is what the description of a placeholder begins with. Nobody else knows it, and no answer has it.
+// mark is the beginning of a placeholder's description. It is random, so no client can guess it, and no answer contains it.
 var mark = func() string {
 	var secret [16]byte
-	_, _ = rand.Read(secret[:]) // it never fails
+	_, _ = rand.Read(secret[:]) // never fails
 	return "schema " + hex.EncodeToString(secret[:]) + " "
 }()
 
 // leanSchemas implements resources.Lean for definitions.
 type leanSchemas struct {
-	// stored remembers the schemas that are stored as they were sent.
+	// stored remembers the schemas that were sent in the stored form.
 	stored seen
 }
 
-// Lift implements resources.Lean. Schemas are numbered in the order in which they are there for the first time.
+// Lift implements resources.Lean. Schemas are numbered in the order of their first occurrence.
 func (l *leanSchemas) Lift(body []byte, known []string) (lean []byte, parts []string, ok bool) {
 	s := jsonscan.New(body)
 	parts = slices.Clip(known)
@@ -63,8 +63,8 @@ func (l *leanSchemas) Lift(body []byte, known []string) (lean []byte, parts []st
 	return append(lean, body[done:]...), parts, ok && s.End() && len(parts) > 0
 }
 
-// descend calls read at what is below the names of members, of which the empty one stands for all elements of a list. It is false, too, when
-// one of them is given twice.
+// descend calls read at the values below the names of members; the empty name stands for all elements of a list. It also returns false when
+// a name occurs twice.
 func descend(s *jsonscan.Scanner, read func() bool, names ...string) bool {
 	if len(names) == 0 {
 		return read()
@@ -81,13 +81,13 @@ func descend(s *jsonscan.Scanner, read func() bool, names ...string) bool {
 			}
 			again := found
 			found = true
-			return !again && next() // of what is given twice, upstream lays one over the other
+			return !again && next() // upstream merges duplicates
 		})
 	}
 	return s.Skip()
 }
 
-// canonical is a schema as it is stored, behind the mark.
+// canonical is a schema in its stored form, behind the mark.
 func (l *leanSchemas) canonical(sent []byte) (string, bool) {
 	digest := sha256.Sum256(sent)
 	if l.stored.Has(digest) {
@@ -100,7 +100,7 @@ func (l *leanSchemas) canonical(sent []byte) (string, bool) {
 	return string(text), ok
 }
 
-// numbered is the part that a placeholder in a lean text stands for.
+// numbered is the index of the part that a placeholder in a lean text stands for.
 func numbered(description string, parts []string) (n int, ok bool) {
 	number, ok := strings.CutPrefix(description, mark)
 	if !ok {
@@ -128,7 +128,7 @@ func (l *leanSchemas) Fill(hub runtime.Object, parts []string, from int) bool {
 	return ok && !slices.Contains(filled[from:], false)
 }
 
-// eachSchema replaces the schemas of a definition, but not in whatever it shares them with.
+// eachSchema replaces the schemas of a definition, without a change to definitions that share them.
 func eachSchema(crd *apiextensions.CustomResourceDefinition, by func(*apiextensions.JSONSchemaProps) *apiextensions.JSONSchemaProps) {
 	replaced := func(v *apiextensions.CustomResourceValidation) *apiextensions.CustomResourceValidation {
 		if v == nil || v.OpenAPIV3Schema == nil {
@@ -164,7 +164,7 @@ func (*leanSchemas) Restore(hub runtime.Object) error {
 	return restore(crd, readProps)
 }
 
-// restore puts schemas in the place of their texts, each of which is read once.
+// restore replaces texts by their schemas; it reads equal texts once.
 func restore(crd *apiextensions.CustomResourceDefinition, readText func(text string) (*apiextensions.JSONSchemaProps, error)) (failed error) {
 	read := map[string]*apiextensions.JSONSchemaProps{}
 	eachSchema(crd, func(s *apiextensions.JSONSchemaProps) *apiextensions.JSONSchemaProps {
@@ -182,7 +182,7 @@ func restore(crd *apiextensions.CustomResourceDefinition, readText func(text str
 	return failed
 }
 
-// readProps reads a schema as it is stored, by way of a definition: schemas within schemas are read once then.
+// readProps reads a stored schema as part of a definition: upstream then reads nested schemas only once.
 func readProps(text string) (*apiextensions.JSONSchemaProps, error) {
 	var around apiextensionsv1.CustomResourceDefinition
 	if !typedjson.Decode([]byte(`{"spec":{"versions":[{"schema":{"openAPIV3Schema":`+text+`}}]}}`), &around) {
@@ -194,7 +194,7 @@ func readProps(text string) (*apiextensions.JSONSchemaProps, error) {
 	return props, err
 }
 
-// storedText is the text of a schema as it is stored, behind the mark.
+// storedText is the stored form of a schema, behind the mark.
 func storedText(props *apiextensions.JSONSchemaProps) (string, bool) {
 	var versioned apiextensionsv1.JSONSchemaProps
 	if err := apiextensionsv1.Convert_apiextensions_JSONSchemaProps_To_v1_JSONSchemaProps(props, &versioned, nil); err != nil {
@@ -204,7 +204,7 @@ func storedText(props *apiextensions.JSONSchemaProps) (string, bool) {
 	return string(text), ok && !asSent
 }
 
-// Shorten implements resources.Lean. A schema that is no placeholder it makes what is read back of it.
+// Shorten implements resources.Lean. It replaces a schema that is not a placeholder by the form that a reader gets back.
 func (*leanSchemas) Shorten(versioned runtime.Object) (parts []string) {
 	crd, ok := versioned.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
@@ -233,7 +233,7 @@ func (*leanSchemas) Insert(data []byte, parts []string) ([]byte, error) {
 	for n, part := range parts {
 		size += len(part) - len(mark) - len(placeholder(n))
 	}
-	out := make([]byte, 0, size) // with no room behind it, as Type.encode
+	out := make([]byte, 0, size) // without spare capacity, as in Type.encode
 	for n, part := range parts {
 		before, after, found := bytes.Cut(data, placeholder(n))
 		if !found {

@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// validateLean validates a new definition whose schemas are text. They are read when they are not known, and as little of them as need be.
+// validateLean validates a new definition whose schemas are text. It reads only unknown schemas, and as little of them as possible.
 func (s *definitionStrategy) validateLean(ctx context.Context, crd *apiextensions.CustomResourceDefinition) field.ErrorList {
 	d := s.definitions
 	whole := func(now, _ *apiextensions.CustomResourceDefinition) field.ErrorList {
@@ -53,8 +53,8 @@ func (s *definitionStrategy) validateLean(ctx context.Context, crd *apiextension
 	return errs
 }
 
-// validateLean validates an update of which schemas are text, those of the old definition or of the new one. What is valid as new is valid as
-// an update, which is refused less.
+// validateLean validates an update whose old or new definition has schemas as text. A definition that is valid as new is valid as an update,
+// for which upstream has fewer rules.
 func (s updateStrategy) validateLean(ctx context.Context, now, before *apiextensions.CustomResourceDefinition) field.ErrorList {
 	whole := func(now, before *apiextensions.CustomResourceDefinition) field.ErrorList {
 		return s.RESTUpdateStrategy.ValidateUpdate(ctx, now, before)
@@ -69,7 +69,7 @@ func (s updateStrategy) validateLean(ctx context.Context, now, before *apiextens
 	return s.whole.definitions.validated.validate(&read, &old, whole)
 }
 
-// WarningsOnUpdate is upstream's, which looks into schemas for what the old ones do not warn of.
+// WarningsOnUpdate is upstream's, which reads schemas for warnings that the old ones do not cause.
 func (s updateStrategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
 	now, ok := obj.(*apiextensions.CustomResourceDefinition)
 	before, was := old.(*apiextensions.CustomResourceDefinition)
@@ -81,13 +81,13 @@ func (s updateStrategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.O
 	}
 	read, earlier := *now, *before
 	if err := errors.Join(restore(&read, readProps), restore(&earlier, readProps)); err != nil {
-		return nil // they were restored when they were validated
+		return nil // validation has restored them before
 	}
 	return s.RESTUpdateStrategy.WarningsOnUpdate(ctx, &read, &earlier)
 }
 
-// sameSchemas tells whether two definitions have as many versions, with the same schemas, all of them text. One that all versions have stands
-// for all.
+// sameSchemas reports whether two definitions have equally many versions with the same schemas, all of them text. A top-level schema stands
+// for all versions.
 func sameSchemas(a, b *apiextensions.CustomResourceDefinition) bool {
 	same := func(a, b *apiextensions.CustomResourceValidation) bool {
 		return a == nil && b == nil || isPlaceholder(a) && isPlaceholder(b) && a.OpenAPIV3Schema.Description == b.OpenAPIV3Schema.Description
@@ -96,7 +96,7 @@ func sameSchemas(a, b *apiextensions.CustomResourceDefinition) bool {
 		slices.EqualFunc(a.Spec.Versions, b.Spec.Versions, func(a, b apiextensions.CustomResourceDefinitionVersion) bool { return same(a.Schema, b.Schema) })
 }
 
-// remember keeps that a new definition is valid, and tells whether there is nothing to warn of.
+// remember remembers that a new definition is valid, and reports whether it causes no warning.
 func (s *definitionStrategy) remember(ctx context.Context, key [sha256.Size]byte, crd *apiextensions.CustomResourceDefinition) (quiet bool) {
 	s.definitions.validated.Add(key)
 	if quiet = len(s.RESTCreateStrategy.WarningsOnCreate(ctx, crd)) == 0; quiet {
@@ -107,8 +107,8 @@ func (s *definitionStrategy) remember(ctx context.Context, key [sha256.Size]byte
 
 var errUnread = errors.New("a schema is out of the ordinary")
 
-// reduced is a definition whose schemas are text with stand-ins for what is known of them, and without rules that are left to be looked at on
-// their own. It is complete when it is the same.
+// reduced is a definition, whose schemas are text, with stand-ins for the known parts and without rules that are checked separately.
+// complete: it equals the definition.
 func (d *Definitions) reduced(crd *apiextensions.CustomResourceDefinition) (short *apiextensions.CustomResourceDefinition, r *reducer, complete bool, err error) {
 	short, complete, r = new(*crd), true, newReducer(&d.parts, &d.patterns)
 	different := 0
@@ -116,21 +116,22 @@ func (d *Definitions) reduced(crd *apiextensions.CustomResourceDefinition) (shor
 	err = restore(short, func(text string) (*apiextensions.JSONSchemaProps, error) {
 		less, ok := r.reduced(text)
 		if !ok {
-			// Parts may have been met in it whose second place has a stand-in. So all of them have to be looked at where they are.
+			// The unread schema may have parts whose second occurrence already has a stand-in. So all schemas have to be validated as a
+			// whole.
 			return nil, errUnread
 		}
 		complete = complete && less == text
 		props, err := readProps(less)
 		if err == nil && less != text {
 			different++
-			props.Description = strconv.Itoa(different) // upstream wants one schema for all versions in another place
+			props.Description = strconv.Itoa(different) // upstream requires one schema for all versions to be at the top level
 		}
 		return props, err
 	})
 	return short, r, complete, err
 }
 
-// selectedNames are those of the fields on the way to selectable ones.
+// selectedNames are the field names in the paths of selectable fields.
 func selectedNames(crd *apiextensions.CustomResourceDefinition) map[string]bool {
 	names := map[string]bool{}
 	add := func(fields []apiextensions.SelectableField) {
@@ -147,7 +148,7 @@ func selectedNames(crd *apiextensions.CustomResourceDefinition) map[string]bool 
 	return names
 }
 
-// WarningsOnCreate is upstream's, which looks into schemas.
+// WarningsOnCreate is upstream's, which reads schemas.
 func (s *definitionStrategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
 	crd, ok := obj.(*apiextensions.CustomResourceDefinition)
 	if !ok || !isLean(crd) {
@@ -158,18 +159,18 @@ func (s *definitionStrategy) WarningsOnCreate(ctx context.Context, obj runtime.O
 	}
 	read := *crd
 	if err := restore(&read, readProps); err != nil {
-		return nil // it was restored when it was validated
+		return nil // validation has restored it before
 	}
 	return s.RESTCreateStrategy.WarningsOnCreate(ctx, &read)
 }
 
-// placeholder is what stands for a schema with a text, which the mark is before.
+// placeholder is the placeholder of a schema with a text, which begins with the mark.
 func placeholder(text string) *apiextensions.JSONSchemaProps {
 	yes := true
 	return &apiextensions.JSONSchemaProps{Type: "object", Description: text, XPreserveUnknownFields: &yes}
 }
 
-// isLean tells whether schemas of a definition are placeholders.
+// isLean reports whether schemas of a definition are placeholders.
 func isLean(crd *apiextensions.CustomResourceDefinition) bool {
 	if isPlaceholder(crd.Spec.Validation) {
 		return true
@@ -182,7 +183,7 @@ func isLean(crd *apiextensions.CustomResourceDefinition) bool {
 	return false
 }
 
-// isPlaceholder tells whether a schema is a placeholder.
+// isPlaceholder reports whether a schema is a placeholder.
 func isPlaceholder(v *apiextensions.CustomResourceValidation) bool {
 	return v != nil && v.OpenAPIV3Schema != nil && strings.HasPrefix(v.OpenAPIV3Schema.Description, mark)
 }

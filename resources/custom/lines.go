@@ -14,25 +14,25 @@ import (
 	"github.com/rowlock/rowlock/resources/bounded"
 )
 
-// lines are the ways to conversion webhooks. It is safe for concurrent use.
+// lines are the connections to conversion webhooks. It is safe for concurrent use.
 //
-// Upstream's converter takes no context. So each request to a webhook has a line of its own as long as it lasts, and what the line sends ends
-// with the context of that request.
+// Upstream's converter takes no context. So each request to a webhook has a line of its own while it lasts, and the HTTP requests of the line
+// end with the context of that request.
 type lines struct {
 	config *Config
 	behind *behind.Lister
-	// loopback reaches the server itself; nil: by its Service alone.
+	// loopback reaches the server itself; nil: only its Service does.
 	loopback http.RoundTripper
 
 	mu   sync.Mutex
-	free []*line // the one that was used last is last
+	free []*line // the most recently used one is last
 }
 
-// line is a way to webhooks: upstream's converters over connections of its own. One request has it at a time.
+// line connects to webhooks: upstream's converters over connections of its own. One request has it at a time.
 type line struct {
 	of      *lines
 	factory *conversion.CRConverterFactory
-	// ctx is that of the request that has the line.
+	// ctx is the context of the request that has the line.
 	ctx        context.Context
 	converters map[lineKey]runtime.ObjectConvertor
 }
@@ -43,10 +43,10 @@ type lineKey struct {
 	revision int64
 }
 
-// mostConverters is how many definitions a line keeps converters of.
+// mostConverters is the number of definitions for which a line keeps converters.
 const mostConverters = 64
 
-// take returns a line that nobody has.
+// take returns a free line.
 func (l *lines) take() (*line, error) {
 	if free := l.pop(); free != nil {
 		return free, nil
@@ -78,12 +78,12 @@ func (l *lines) put(n *line) {
 	l.free = append(l.free, n)
 }
 
-// isSelf tells whether a Service is that of this server.
+// isSelf reports whether a Service is this server's.
 func (l *lines) isSelf(namespace, name string, port int) bool {
 	return l.loopback != nil && behind.Self(namespace, name, port)
 }
 
-// rest gives up all lines that are free but for one, and what is remembered of Services.
+// rest drops all free lines except one, and the cached Services.
 func (l *lines) rest() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +93,7 @@ func (l *lines) rest() {
 	}
 }
 
-// converter asks the webhook of a definition.
+// converter returns the converter that calls the webhook of a definition.
 func (l *line) converter(d *definition) (runtime.ObjectConvertor, error) {
 	key := lineKey{d.name, d.revision}
 	if c := l.converters[key]; c != nil {
@@ -114,7 +114,7 @@ func (l *line) converter(d *definition) (runtime.ObjectConvertor, error) {
 	return unsafe, nil
 }
 
-// lineResolver makes requests to webhooks end with the context of their line, and bounds what is read of the answers.
+// lineResolver makes requests to webhooks end with the context of their line, and bounds the size of the answers.
 type lineResolver struct {
 	webhook.AuthenticationInfoResolver
 
@@ -143,13 +143,13 @@ func (r lineResolver) wrapped(c *rest.Config, err error) (*rest.Config, error) {
 	return c, nil
 }
 
-// lineTransport sends what one line sends.
+// lineTransport is the transport of one line.
 type lineTransport struct {
 	line *line
 	next http.RoundTripper
 }
 
-// RoundTrip implements http.RoundTripper. Until the answer has been read the request of the line lasts, too (definition.ask).
+// RoundTrip implements http.RoundTripper. The request of the line lasts until the answer has been read (definition.ask).
 func (t lineTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	context.AfterFunc(t.line.ctx, cancel)

@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// load reads all definitions, and follows them from there.
+// load reads all definitions, and opens the watches that follow them.
 func (d *Definitions) load(ctx context.Context) error {
 	all, err := d.Store.Snapshot(ctx, Resource, resources.At{Match: resources.MostRecent})
 	if err != nil {
@@ -53,7 +53,7 @@ func (d *Definitions) load(ctx context.Context) error {
 	return nil
 }
 
-// readAll reads definitions with all processors: a start waits for it.
+// readAll reads definitions on all processors: a start waits for it.
 func (d *Definitions) readAll(all []*resources.Object) []*definition {
 	read := make([]*definition, len(all))
 	var next atomic.Int64
@@ -69,7 +69,7 @@ func (d *Definitions) readAll(all []*resources.Object) []*definition {
 	return read
 }
 
-// read reads a definition. One that cannot be read, which validation lets nobody store, is not served.
+// read reads a definition. A definition that cannot be read, which validation would refuse, is not served.
 func (d *Definitions) read(o *resources.Object) *definition {
 	def, err := newDefinition(o, d.Scheme, &d.compiled, &d.lines)
 	if err != nil {

@@ -11,15 +11,15 @@ var (
 		"How often something was compiled of a schema of custom resources, by kind.", []string{"kind"}, nil)
 )
 
-// usage is what there is of a kind among what is compiled.
+// usage is the number and the size of the entries of a kind in the cache.
 type usage struct {
 	entries, bytes, compilations int64
 }
 
-// kinds are the kinds of what is compiled, as metrics name them.
+// kinds are the kinds of cache entries, as metrics name them.
 var kinds = [...]string{"schema", "plan", "validator", "cel-closures", "cel-programs", "schema-sum", "managed-fields"}
 
-// kindOf is the number of the kind of what has a key.
+// kindOf is the index of the kind of a key.
 func kindOf(key any) int {
 	switch key.(type) {
 	case schemaKey:

@@ -13,12 +13,12 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 )
 
-// names are those that a group has given away.
+// names are the names in use in a group.
 type names struct {
 	resources, kinds sets.Set[string]
 }
 
-// namesIn are the names in a group: of definitions, and of what is served without them.
+// namesIn are the names in a group: of definitions, and of types that are served without them.
 func (d *Definitions) namesIn(group string) names {
 	n := names{sets.New[string](), sets.New[string]()}
 	if b, ok := d.builtinNames[group]; ok {
@@ -41,8 +41,8 @@ func (n names) add(plural, singular string, short []string, kind, listKind strin
 	n.kinds.Insert(kind, listKind)
 }
 
-// accept gives a definition the names that it asks for, as far as they are free or its own, and notes it in the conditions
-// NamesAccepted and Established. It follows kube-apiserver's naming and establishing controllers.
+// accept gives a definition the names that it asks for, if they are free or its own, and sets the conditions NamesAccepted
+// and Established. It follows kube-apiserver's naming and establishing controllers.
 func (n names) accept(crd *apiextensions.CustomResourceDefinition) {
 	if !apiequality.Semantic.DeepEqual(crd.Spec.Names, crd.Status.AcceptedNames) {
 		reason, message := n.give(&crd.Spec.Names, &crd.Status.AcceptedNames)
@@ -60,7 +60,7 @@ func (n names) accept(crd *apiextensions.CustomResourceDefinition) {
 	}
 }
 
-// establish serves a definition whose names are accepted, unless nobody could ask its conversion webhook.
+// establish makes a definition with accepted names served, unless its conversion webhook cannot be called.
 func establish(crd *apiextensions.CustomResourceDefinition) {
 	if c := crd.Spec.Conversion; c != nil && c.WebhookClientConfig != nil && len(webhook.ValidateCABundle(nil, c.WebhookClientConfig.CABundle)) > 0 {
 		setCondition(crd, apiextensions.Established, apiextensions.ConditionFalse, "InvalidCABundle", "The conversion webhook CABundle is invalid")
@@ -69,7 +69,7 @@ func establish(crd *apiextensions.CustomResourceDefinition) {
 	setCondition(crd, apiextensions.Established, apiextensions.ConditionTrue, "InitialNamesAccepted", "the initial names have been accepted")
 }
 
-// give returns what is wrong with the names that were not given; of several the last one.
+// give returns the reason why names were not given; of several reasons the last one.
 func (n names) give(wanted, accepted *apiextensions.CustomResourceDefinitionNames) (reason, message string) {
 	take := func(wanted string, accepted *string, used sets.Set[string], conflict string) {
 		if err := free(wanted, *accepted, used); err != nil {
@@ -109,7 +109,7 @@ func setCondition(crd *apiextensions.CustomResourceDefinition, typ apiextensions
 	apiextensions.SetCRDCondition(crd, apiextensions.CustomResourceDefinitionCondition{Type: typ, Status: status, Reason: reason, Message: message})
 }
 
-// approve notes whether a definition in one of the community's groups has been approved (KEP-1111).
+// approve sets the condition of the approval for a definition in one of the community's groups (KEP-1111).
 func approve(crd *apiextensions.CustomResourceDefinition) {
 	if !apihelpers.IsProtectedCommunityGroup(crd.Spec.Group) {
 		return

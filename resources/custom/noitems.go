@@ -4,8 +4,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// forgetNoItems leaves out what a schema says of items that is no schema, true for one: kube-apiserver writes null for it, and has
-// nothing there when it reads that back, which it does before it answers. It tells whether there was any.
+// forgetNoItems removes a value of items that is not a schema, true for one: kube-apiserver writes null for it, and finds nothing
+// when it reads that back, which it does before it answers. It reports whether there was any.
 func forgetNoItems(s *apiextensionsv1.JSONSchemaProps) (found bool) {
 	if s == nil {
 		return false

@@ -10,25 +10,25 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// Definitions have large parts in common, with others and within themselves: the same template of pods, the same spec in one version and the
-// next. What upstream's validation says of an object within a schema depends on nothing around it, but for its rules in CEL, of which others
-// take care (ruled.go), and a few things (see opens). So where such a part was found valid before, or is in the definition for a second time, one that says nothing but
-// which part it is for is validated in its place. Parts that are plain need not even have been seen (plain.go). What is refused then is
-// validated as a whole.
+// Definitions have large parts in common, with others and within themselves: the same template of pods, the same spec in one version and the next.
+// Upstream's validation of an object schema within a schema does not depend on its surroundings, except for its rules in CEL, which ruled.go handles,
+// and a few cases (see opens). So a part that was found valid before, or that occurs for a second time in the definition, is replaced for validation
+// by a stand-in that only identifies the part. Plain parts get a stand-in even the first time (plain.go). A definition that is refused in this form
+// is validated as a whole.
 
-// reducer makes the schemas of a definition shorter, one after the other.
+// reducer shortens the schemas of a definition, one after the other.
 type reducer struct {
 	index *jsonscan.Index
 	out   []byte
-	// known are the parts that were found valid, and met those that are in this definition as well, and are valid if it is.
+	// known are the parts that were found valid; met are the parts of this definition, which are valid if the definition is.
 	known *seen
 	met   map[[sha256.Size]byte]bool
-	// strips: rules in CEL are left out of the schema that is made shorter, because they are among the ruled, by schema, and looked at on their own.
+	// strips: rules in CEL are left out of the shortened schema, because they are in ruled (by schema), and checked separately.
 	strips bool
 	ruled  [][]ruledPlace
 	// plain are the plain parts of the schema.
 	plain plainParts
-	// selected are the names of fields that selectableFields look at.
+	// selected are the names of fields in selectableFields.
 	selected map[string]bool
 }
 
@@ -36,11 +36,10 @@ func newReducer(known, patterns *seen) *reducer {
 	return &reducer{known: known, met: map[[sha256.Size]byte]bool{}, plain: plainParts{patterns: patterns}}
 }
 
-// leastPart is how long a part is at least that is worth a stand-in, which is of 100 bytes.
+// leastPart is the least length of a part that is worth a stand-in, which takes 100 bytes.
 const leastPart = 160
 
-// reduced returns a schema, as it is stored, with stand-ins for known parts and for those that it has again. It is not ok where it cannot
-// be read.
+// reduced returns a stored schema with stand-ins for known parts and for repeated ones. ok is false where it cannot be read.
 func (r *reducer) reduced(text string) (short string, ok bool) {
 	index, ok := jsonscan.NewIndex(text)
 	if !ok {
@@ -56,14 +55,14 @@ func (r *reducer) reduced(text string) (short string, ok bool) {
 	return string(r.out), ok
 }
 
-// place is where a schema is: at the root, where defaults are not looked at, where a selectable field may be, or in a list whose items are told apart by fields with the names in
-// keys.
+// place is the place of a schema: at the root, where validation skips defaults (unlooked), where a selectable field may be, or in a list of type map
+// with the fields in keys.
 type place struct {
 	root, unlooked, selected bool
 	keys                     sets.Set[string]
 }
 
-// looksAt tells whether a field of an object is looked at for where it is.
+// looksAt reports whether validation treats a field specially because of its place.
 func (p place) looksAt(name string) bool {
 	return p.root && (name == "metadata" || name == "kind" || name == "apiVersion") || p.keys.Has(name)
 }
@@ -102,7 +101,7 @@ func (r *reducer) node(node jsonscan.Span, at place) bool {
 	})
 }
 
-// left is the name of what is left out of schemas.
+// left is the name of the member to be left out of schemas.
 func (r *reducer) left() string {
 	if r.strips {
 		return rulesOfNode
@@ -110,7 +109,7 @@ func (r *reducer) left() string {
 	return ""
 }
 
-// copied writes a schema as it is, without the rules that are looked at on their own.
+// copied writes a schema unchanged, except for the rules that are checked separately.
 func (r *reducer) copied(node jsonscan.Span) bool {
 	text := r.index.Of(node)
 	if !r.strips || !contains(text, rulesOfNode) {
@@ -129,7 +128,7 @@ func (r *reducer) copied(node jsonscan.Span) bool {
 	})
 }
 
-// members writes an object, of whose members write writes the values, without the one that is left out.
+// members writes an object without the member called left; write writes the values of the others.
 func (r *reducer) members(object jsonscan.Span, left string, write func(name string, v jsonscan.Span) bool) bool {
 	r.out = append(r.out, '{')
 	begin := len(r.out)
@@ -147,9 +146,9 @@ func (r *reducer) members(object jsonscan.Span, left string, write func(name str
 	return ok
 }
 
-// opens tells whether parts below a node may have stand-ins: no rule, no default and no junctor of it looks at them, and it is no resource, of
-// whose metadata other things are true. A list whose items are told apart by some of their fields looks at these, and at the items: keys are
-// their names.
+// opens reports whether parts below a node may have stand-ins: no rule, default or junctor of the node depends on them, and the node is not an
+// embedded resource, whose metadata has other rules. Validation of a list of type map reads its key fields, and the items: keys are the names of the
+// key fields.
 func (r *reducer) opens(node jsonscan.Span) (opens bool, keys sets.Set[string]) {
 	opens, isMap := true, false
 	ok := r.index.Members(node, func(name string, v jsonscan.Span) bool {
@@ -173,7 +172,7 @@ func (r *reducer) opens(node jsonscan.Span) (opens bool, keys sets.Set[string]) 
 	return ok && opens && isMap == (keys != nil), keys
 }
 
-// replaced writes the stand-in of a known part. Defaults below additionalProperties are not looked at, and so are not known to be valid.
+// replaced writes the stand-in of a known part. Validation skips defaults below additionalProperties, so they are not known to be valid.
 func (r *reducer) replaced(node jsonscan.Span, unlooked bool) bool {
 	text := r.index.Of(node)
 	if len(text) < leastPart || contains(text, rulesOfNode) && !r.strips || contains(text, "x-kubernetes-embedded-resource") || !r.isObject(node) {
@@ -190,7 +189,7 @@ func (r *reducer) replaced(node jsonscan.Span, unlooked bool) bool {
 	return true
 }
 
-// contains tells whether a schema has a field of a name anywhere; it may be mistaken if it says so.
+// contains reports whether a schema may have a field with a name anywhere; false is certain.
 func contains(text, name string) bool { return strings.Contains(text, `"`+name+`":`) }
 
 func (r *reducer) isObject(node jsonscan.Span) (is bool) {

@@ -15,36 +15,35 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// Most of what a schema says is plain: fields of objects, their types, bounds and descriptions. Upstream's validation has nothing against that,
-// nor a warning, whatever is around it, and finds that out of Go values, which take longer to make. plainParts finds out of the text of a
-// schema which of its parts are that plain for sure. It knows nothing of what schemas have rarely, and so leaves that, and all that is
-// around it, to upstream.
+// Most of a schema is plain: fields of objects, their types, bounds and descriptions. Upstream's validation has neither an error nor a warning
+// for them, whatever surrounds them, and needs Go values to find that out, which take longer to make. plainParts finds parts in the text of a
+// schema that are certainly plain. It does not know rare features, and leaves parts with these, and all that contain them, to upstream.
 
 // plainParts are the parts of a schema that are plain.
 type plainParts struct {
 	index *jsonscan.Index
-	// ruled: rules in CEL are looked at elsewhere.
+	// ruled: rules in CEL are checked elsewhere.
 	ruled bool
 	// patterns are regular expressions that are known to be valid.
 	patterns *seen
-	// others are the parts that were looked at and are not plain. unread: not all were looked at.
+	// others are the parts that were checked and are not plain. unread: some parts could not be checked.
 	others map[jsonscan.Span]bool
 	unread bool
 }
 
-// has tells whether a part is plain.
+// has reports whether a part is plain.
 func (p *plainParts) has(node jsonscan.Span) bool { return !p.unread && !p.others[node] }
 
-// plainNode is what is read of a schema, as JSON.
+// plainNode has the members of a schema, as JSON.
 type plainNode struct {
 	kind, format, pattern, listType, mapType, anyOf, def string
 	properties, items, values, required, keys, enum      jsonscan.Span
-	// open: there may be other properties than those that are named.
+	// open: properties other than the named ones are allowed.
 	open, closed, nullable, either, free, bounded bool
 	minimum                                       string
 }
 
-// look looks at a part and all parts of it.
+// look checks a part and all parts of it.
 func (p *plainParts) look(node jsonscan.Span) (plain bool) {
 	n, plain := p.read(node)
 	plain = plain && p.fits(n)
@@ -66,7 +65,7 @@ func (p *plainParts) look(node jsonscan.Span) (plain bool) {
 	return plain
 }
 
-// read reads a schema, without what is below it. It is not ok where there is anything that it does not know.
+// read reads a schema, without the schemas below it. ok is false where the schema has an unknown member.
 func (p *plainParts) read(node jsonscan.Span) (n plainNode, ok bool) {
 	known := true
 	ok = p.index.Members(node, func(name string, v jsonscan.Span) bool {
@@ -131,12 +130,12 @@ func (n *plainNode) extension(name, text string, v jsonscan.Span) (known bool) {
 	return true
 }
 
-// isScalar tells whether values have neither fields nor items.
+// isScalar reports whether values have neither fields nor items.
 func (n *plainNode) isScalar() bool {
 	return !n.either && (n.kind == `"string"` || n.kind == `"integer"` || n.kind == `"number"` || n.kind == `"boolean"`)
 }
 
-// fits tells whether what a schema says fits together, but for what is below it.
+// fits reports whether the members of a schema are consistent, without the schemas below it.
 func (p *plainParts) fits(n plainNode) bool {
 	fields, items, values := !n.properties.IsNone(), !n.items.IsNone(), !n.values.IsNone()
 	array, object := n.kind == `"array"`, n.kind == `"object"`
@@ -150,7 +149,7 @@ func (p *plainParts) fits(n plainNode) bool {
 	return (!array || p.listFits(n)) && (n.format == "" || p.formatFits(n)) && (n.pattern == "" || p.patternFits(n.pattern)) && (n.def == "" || p.defaultFits(n))
 }
 
-// listFits tells whether a list whose items are told apart has such.
+// listFits reports whether the items of a list of type set or map satisfy the rules for them.
 func (p *plainParts) listFits(n plainNode) bool {
 	if n.listType == "" || n.listType == `"atomic"` {
 		return n.keys.IsNone()
@@ -179,7 +178,7 @@ func (p *plainParts) listFits(n plainNode) bool {
 	return fit && len(left) == 0
 }
 
-// texts are the elements of a list; none of what is none.
+// texts are the elements of a list; none if it is not a list.
 func (p *plainParts) texts(list jsonscan.Span) (all []string) {
 	p.index.Elements(list, func(v jsonscan.Span) bool {
 		all = append(all, p.index.Of(v))
@@ -188,7 +187,7 @@ func (p *plainParts) texts(list jsonscan.Span) (all []string) {
 	return all
 }
 
-// formatFits tells whether upstream knows a format, which it would warn of otherwise.
+// formatFits reports whether upstream knows a format; it warns of unknown ones.
 func (p *plainParts) formatFits(n plainNode) bool {
 	if strings.Contains(n.format, `\`) {
 		return false
@@ -214,7 +213,7 @@ func (p *plainParts) patternFits(text string) bool {
 	return true
 }
 
-// defaultFits tells whether a default is a value of its schema, which is so simple that this can be seen.
+// defaultFits reports whether a default is a value of its schema, for schemas so simple that this is evident.
 func (p *plainParts) defaultFits(n plainNode) bool {
 	if n.bounded || n.pattern != "" || n.either {
 		return false
@@ -244,7 +243,7 @@ func (p *plainParts) defaultFits(n plainNode) bool {
 	return false
 }
 
-// standIn is a schema that says as much as upstream needs of a plain one where it is.
+// standIn is a schema with the members that upstream needs of a plain one at its place.
 func (p *plainParts) standIn(node jsonscan.Span) string {
 	n, _ := p.read(node)
 	switch {

@@ -5,14 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// plainMeta tells whether metadata comes out of upstream's ObjectMeta as it went in: it has but fields of that, with values of their
-// types, none of which would be left out for being empty, and times as they are written.
+// plainMeta reports whether upstream's ObjectMeta keeps metadata unchanged: it has only fields of ObjectMeta, with values of their
+// types, no empty values that would be omitted, and times in their standard form.
 func plainMeta(metadata any) bool {
 	m, ok := metadata.(map[string]any)
 	return ok && plainFields(m, plainObjectMeta)
 }
 
-// plainFields tells whether every field is listed, and fits.
+// plainFields reports whether every field is in the list, with a suitable value.
 func plainFields(object map[string]any, fits map[string]func(v any) bool) bool {
 	for name, v := range object {
 		if fit, listed := fits[name]; !listed || !fit(v) {
@@ -22,7 +22,7 @@ func plainFields(object map[string]any, fits map[string]func(v any) bool) bool {
 	return true
 }
 
-// The fields of ObjectMeta, and of what is in it.
+// The fields of ObjectMeta, and of its parts.
 var (
 	plainObjectMeta = map[string]func(v any) bool{
 		"name": plainText, "generateName": plainText, "namespace": plainText, "uid": plainText, "resourceVersion": plainText, "selfLink": plainText,
@@ -61,7 +61,7 @@ func plainTime(v any) bool {
 		return false
 	}
 	t, err := time.Parse(time.RFC3339, s)
-	var room [len(time.RFC3339)]byte // every write comes here several times
+	var room [len(time.RFC3339)]byte // every write calls this several times
 	return err == nil && !t.IsZero() && string(t.UTC().AppendFormat(room[:0], time.RFC3339)) == s
 }
 
@@ -77,7 +77,7 @@ func plainList(item func(v any) bool) func(v any) bool {
 	}
 }
 
-// plainOwner has the four fields that are there even when they are empty.
+// plainOwner has the four fields that are written even when they are empty.
 func plainOwner(v any) bool {
 	m, ok := v.(map[string]any)
 	for _, name := range []string{"apiVersion", "kind", "name", "uid"} {
@@ -93,7 +93,7 @@ func plainManager(v any) bool {
 	return ok && plainFields(m, plainManagedFields)
 }
 
-// plainSet is a set of fields: nothing but objects.
+// plainSet is a set of fields, which consists only of objects.
 func plainSet(v any) bool {
 	m, ok := v.(map[string]any)
 	for name, v := range m {

@@ -4,19 +4,19 @@ import "github.com/rowlock/rowlock/resources"
 
 // keeper is a store that keeps large objects packed.
 type keeper interface {
-	// Kept returns an object as it is kept, which may be packed. Nil: there is none.
+	// Kept returns an object as the store keeps it, which may be packed. Nil: there is none.
 	Kept(key resources.Key) *resources.Object
 }
 
-// Rest drops what was compiled of schemas, which is made again when it is needed, and reports whether there was anything. It is for
-// when the server has come to rest.
+// Rest drops the compiled forms of schemas, which are made again on demand, and reports whether there were any. It is called when
+// the server becomes idle.
 func (d *Definitions) Rest() bool {
 	d.lines.rest()
 	return d.compiled.clear()
 }
 
-// Cool holds definitions as the store keeps them, packed, where that has the same revision. It is for when the store has packed what
-// is large.
+// Cool replaces objects of definitions by the store's packed ones with the same revision. It is called after the store has packed
+// large objects.
 func (d *Definitions) Cool() {
 	store, ok := d.Store.(keeper)
 	if !ok {

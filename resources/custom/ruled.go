@@ -14,38 +14,37 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// Rules in CEL are the most expensive part of a definition to validate: of each, cel-go makes a program, and an estimate of what it costs. That
-// depends on the schema that the rule is in and on nothing around it, and the same schemas are there again and again, with their
-// rules (136 published definitions have rules in 561 places, which are 136 different schemas). So each is compiled once (verdict.go),
-// and the rest of upstream's rules for rules, which does depend on what is around, is followed here: how many values there may be of
-// the schema, and whether these have old ones.
+// Rules in CEL are the most expensive part of a definition to validate: for each, cel-go makes a program and an estimate of its cost. These
+// depend only on the schema that the rule is in, and the same schemas recur with their rules (136 published definitions have rules in 561
+// places, which are 136 different schemas). So each is compiled once (verdict.go). The rest of upstream's checks of rules does depend on the
+// surroundings, and is done here: the number of values that the schema may have, and whether these have old values.
 
 const rulesOfNode = expressions.Field
 
-// ruledPlace is a place in the schema of a version that has rules, or a default that is held against some.
+// ruledPlace is a place in the schema of a version that has rules, or a default that has to satisfy rules.
 type ruledPlace struct {
 	text            string
 	ruled, defaults bool
 	around
 }
 
-// around is what rules depend on beside their schema.
+// around is what upstream's checks of rules depend on besides their schema.
 type around struct {
 	root bool
-	// bounded: there are at most so many values as often says.
+	// bounded: there are at most often values.
 	bounded bool
 	often   uint64
-	// noOld: values have no old ones.
+	// noOld: values have no old values to compare with.
 	noOld bool
 }
 
-// ruledPlaces finds the places with rules in the schema of a version. It is not ok where upstream would not know all of their types, or where
-// they depend on more than around.
+// ruledPlaces finds the places with rules in the schema of a version. ok is false where upstream would not know all of their types, or where
+// the checks depend on more than around.
 func ruledPlaces(index *jsonscan.Index) (places []ruledPlace, ok bool) {
 	r := ruledReader{index: index}
 	whole := index.Whole()
 	ok = r.node(whole, around{root: true, bounded: true, often: 1})
-	// Each is read with all that is below it: where they are within each other many times over, upstream, which reads all once, is faster.
+	// Each place is read with all that is below it: if they are nested many times, upstream, which reads everything once, is faster.
 	size := 0
 	for _, p := range r.places {
 		size += len(p.text)
@@ -53,7 +52,7 @@ func ruledPlaces(index *jsonscan.Index) (places []ruledPlace, ok bool) {
 	return r.places, ok && size <= mostNested*len(index.Of(whole))
 }
 
-// mostNested is how many times the schema the ones with rules may be long, all together. Of the published ones that is 4 at most.
+// mostNested bounds the total length of the schemas with rules, in multiples of the whole schema. For the published ones it is at most 4.
 const mostNested = 12
 
 type ruledReader struct {
@@ -61,7 +60,7 @@ type ruledReader struct {
 	places []ruledPlace
 }
 
-// ruledNode is what is read of a schema that has rules, or others below it that do.
+// ruledNode has the members of a schema that has rules, or has schemas with rules below it.
 type ruledNode struct {
 	kind                      string
 	properties, items, values jsonscan.Span
@@ -98,7 +97,7 @@ func (r *ruledReader) node(node jsonscan.Span, at around) bool {
 	}
 }
 
-// properties goes through those of an object. What upstream knows of a resource's metadata is not in its schema alone.
+// properties visits the properties of an object. For a resource, upstream knows more of metadata than its schema says.
 func (r *ruledReader) properties(n ruledNode, resource bool, inside around) bool {
 	return r.index.Members(n.properties, func(name string, v jsonscan.Span) bool {
 		if resource && (name == "metadata" || name == "kind" || name == "apiVersion") {
@@ -108,7 +107,7 @@ func (r *ruledReader) properties(n ruledNode, resource bool, inside around) bool
 	})
 }
 
-// times is so many values more, which are as many as there may be of what has them.
+// times multiplies the number of values by the bound of a list or a map.
 func (a *around) times(most string) (ok bool) {
 	if most == "" {
 		a.bounded = false
@@ -161,7 +160,7 @@ func (r *ruledReader) read(node jsonscan.Span) (n ruledNode, ok bool) {
 	return n, ok
 }
 
-// rulesHold tells whether the rules of the schema of a version, all of which is valid otherwise, are valid for sure, and defaults keep them.
+// rulesHold reports whether the rules of the schema of a version, which is valid otherwise, are certainly valid, and defaults satisfy them.
 func (d *Definitions) rulesHold(ctx context.Context, places []ruledPlace) bool {
 	var total, held uint64
 	for _, p := range places {
@@ -181,7 +180,7 @@ func (d *Definitions) rulesHold(ctx context.Context, places []ruledPlace) bool {
 	return true
 }
 
-// product and sum are the largest number where they would be larger.
+// product and sum return the largest number on overflow.
 func product(a, b uint64) uint64 {
 	high, low := bits.Mul64(a, b)
 	if high > 0 {

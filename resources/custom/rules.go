@@ -21,8 +21,8 @@ import (
 	"github.com/rowlock/rowlock/resources/fieldmanager"
 )
 
-// rule gives the type of definitions, which is upstream's so far, the rules by which they are served: names and conditions are
-// settled by the write of the definition itself, which also writes what depends on it.
+// rule gives the type of definitions, so far upstream's, its rules: names and conditions are settled by the write of the definition itself,
+// which also includes the dependent writes.
 func (d *Definitions) rule(t *resources.Type) {
 	manager := sync.OnceValues(func() (*fieldmanager.Manager, error) { return t.ServerManager("status") })
 	s := &definitionStrategy{RESTCreateStrategy: t.CreateStrategy, update: t.UpdateStrategy, definitions: d, manager: manager}
@@ -34,7 +34,7 @@ func (d *Definitions) rule(t *resources.Type) {
 	t.Terminate, t.TerminatesPlainly = terminate, true
 }
 
-// definitionStrategy is upstream's strategy of definitions, which settles names and conditions, too.
+// definitionStrategy is upstream's strategy of definitions, and also settles names and conditions.
 type definitionStrategy struct {
 	rest.RESTCreateStrategy
 	update      rest.RESTUpdateStrategy
@@ -42,7 +42,7 @@ type definitionStrategy struct {
 	manager     func() (*fieldmanager.Manager, error)
 }
 
-// updateStrategy is the part of it for updates.
+// updateStrategy is its part for updates.
 type updateStrategy struct {
 	rest.RESTUpdateStrategy
 	whole *definitionStrategy
@@ -62,7 +62,7 @@ func (s updateStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.O
 	s.whole.settle(obj)
 }
 
-// Validate is upstream's, of the definition as the client sent it: accepted names are its names, and would be refused twice.
+// Validate is upstream's, on the definition as the client sent it: its accepted names repeat its names, so conflicts would be reported twice.
 func (s *definitionStrategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	shown := withNamesOf(obj, &apiextensions.CustomResourceDefinition{})
 	crd, ok := shown.(*apiextensions.CustomResourceDefinition)
@@ -105,18 +105,18 @@ func withNamesOf(obj, other runtime.Object) runtime.Object {
 	return &shown
 }
 
-// definitionStatusStrategy is upstream's strategy of the status of definitions. What the server has settled stays: kube-apiserver's
-// controllers would write it again.
+// definitionStatusStrategy is upstream's strategy of the status of definitions. The settled parts stay: kube-apiserver's controllers would
+// write them again.
 type definitionStatusStrategy struct{ rest.RESTUpdateStrategy }
 
-// ValidateUpdate is upstream's, of the status as the client sent it, which is put right afterwards: names that nobody could have are refused.
+// ValidateUpdate is upstream's, on the status as the client sent it, which is corrected afterwards: impossible names are refused.
 func (s definitionStatusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	errs := s.RESTUpdateStrategy.ValidateUpdate(ctx, obj, old)
 	keepSettled(obj, old)
 	return errs
 }
 
-// keepSettled keeps names and what follows from them.
+// keepSettled keeps the names and the conditions that follow from them.
 func keepSettled(obj, old runtime.Object) {
 	now, ok := obj.(*apiextensions.CustomResourceDefinition)
 	before, was := old.(*apiextensions.CustomResourceDefinition)
@@ -139,7 +139,7 @@ func keepSettled(obj, old runtime.Object) {
 	})
 }
 
-// settle writes the status. Its owner is the server, as if a controller had written it through the subresource.
+// settle writes the status. Its field manager is the server, as if a controller had written it through the subresource.
 func (s *definitionStrategy) settle(obj runtime.Object) {
 	crd, ok := obj.(*apiextensions.CustomResourceDefinition)
 	if !ok {
@@ -161,7 +161,7 @@ func (s *definitionStrategy) settle(obj runtime.Object) {
 	}
 }
 
-// terminate is the first half of the deletion of a definition: it is marked, and stays until its objects have gone.
+// terminate is the first phase of the deletion of a definition: it is marked, and stays until its objects have been removed.
 func terminate(obj runtime.Object, now metav1.Time) bool {
 	crd, ok := obj.(*apiextensions.CustomResourceDefinition)
 	if !ok || crd.DeletionTimestamp != nil {
@@ -176,7 +176,7 @@ func terminate(obj runtime.Object, now metav1.Time) bool {
 	return true
 }
 
-// refuseCreate keeps new objects out of what is being deleted.
+// refuseCreate refuses new objects of a definition that is being deleted.
 func refuseCreate(ctx context.Context, name string) error {
 	var of schema.GroupResource
 	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {

@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// unset stands for a number of replicas that an object does not have, while it is being changed.
+// unset marks a missing number of replicas while an object is being changed.
 const unset = -1 << 31
 
 // newScale makes the subresource scale of a type.
@@ -30,7 +30,7 @@ func newScale(t *resources.Type, paths *apiextensionsv1.CustomResourceSubresourc
 		UpdateStrategy: t.UpdateStrategy, Projection: s, Table: scaleTable(paths)}
 }
 
-// replicasPaths says where the wanted replicas are in each version, for the ownership of fields.
+// replicasPaths is the path of the wanted replicas in each version, for field ownership.
 func (d *definition) replicasPaths(crd *apiextensionsv1.CustomResourceDefinition) managedfields.ResourcePathMappings {
 	paths := managedfields.ResourcePathMappings{}
 	for _, v := range crd.Spec.Versions {
@@ -60,10 +60,10 @@ var _ resources.Changeable = (*scale)(nil)
 // New makes an empty Scale.
 func (s *scale) New() runtime.Object { return &autoscaling.Scale{} }
 
-// ReplicasPaths says where spec.replicas is in the versions of the parent.
+// ReplicasPaths is the path of spec.replicas in the versions of the parent.
 func (s *scale) ReplicasPaths() managedfields.ResourcePathMappings { return s.replicas }
 
-// FromParent makes the Scale of an object. It fails where the object says nothing of how many replicas it wants.
+// FromParent makes the Scale of an object. It fails where the object has no wanted number of replicas.
 func (s *scale) FromParent(parent runtime.Object) (runtime.Object, error) {
 	shown, found, err := s.of(parent)
 	if err == nil && !found {
@@ -87,8 +87,8 @@ func (s *scale) ForAdmission(parent runtime.Object) (runtime.Object, error) {
 	return shown, err
 }
 
-// Changed makes the Scale that a change is answered with. What somebody who converts objects has made of the replicas is known only then:
-// the change is stored, so replicas that are missing are zero.
+// Changed makes the Scale that answers a change. Only then the replicas that a conversion webhook has returned are known: the change is
+// stored, so missing replicas are zero.
 func (s *scale) Changed(parent runtime.Object) (runtime.Object, error) {
 	shown, _, err := s.of(parent)
 	if err != nil {
@@ -124,8 +124,8 @@ func (s *scale) of(parent runtime.Object) (shown *autoscaling.Scale, found bool,
 	}, found, nil
 }
 
-// ToParent writes the wanted replicas of a Scale, and its resourceVersion if it has one, into an object. It fails with a
-// BadRequest where there are none.
+// ToParent writes the wanted replicas of a Scale, and its resourceVersion if it has one, into an object. It fails with a BadRequest if
+// the Scale has no replicas.
 func (s *scale) ToParent(projected, parent runtime.Object) error {
 	changed, ok := projected.(*autoscaling.Scale)
 	if !ok {

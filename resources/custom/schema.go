@@ -19,19 +19,19 @@ import (
 type versionSchema struct {
 	// props is the schema as it was written.
 	props *apiextensions.JSONSchemaProps
-	// structural is the same in the form that pruning, defaulting and validation work with. Its defaults are pruned.
+	// structural is the same in the form for pruning, defaulting and validation. Its defaults are pruned.
 	structural *structuralschema.Structural
 }
 
-// schemaKey is the key of the schema with a digest among what is compiled, and schemaCost how many times the length of its text that
-// takes, about: it is there as it was written, and structural.
+// schemaKey is the cache key of the schema with a digest, and schemaCost the size of the entry as a multiple of the length of its text, about:
+// the entry has the schema as it was written, and the structural one.
 type schemaKey struct{ digest string }
 
 const schemaCost = 5
 
 // schema returns the schema of a version of the definition, served or not.
 //
-// Errors: the definition has no such version, or its schema is none that validation would have let pass.
+// Errors: the definition has no such version, or its schema is one that validation would refuse.
 func (d *definition) schema(version string) (*versionSchema, error) {
 	sum, there := d.sums.find(version)
 	if !there {
@@ -54,8 +54,8 @@ func (d *definition) schema(version string) (*versionSchema, error) {
 	return v.(*versionSchema), nil
 }
 
-// planKey is the key of the plan of the schema with a digest among what is compiled. It takes as much as the text of the schema, about; most of
-// what it is made of, it shares with others.
+// planKey is the cache key of the plan of the schema with a digest. The plan takes about as much as the text of the schema; it shares most of
+// its parts with other plans.
 type planKey struct{ digest string }
 
 const planCost = 1
@@ -93,20 +93,20 @@ func (d *definition) plan(version string) *plan.Node {
 
 var errNoVersion = errors.New("there is no such version")
 
-// newVersionSchema reads a schema as it is stored.
+// newVersionSchema reads a stored schema.
 func newVersionSchema(text []byte) (*versionSchema, error) {
 	props, s, err := readSchema(text)
 	if err != nil {
 		return nil, err
 	}
-	s = s.DeepCopy() // its defaults belong to props
+	s = s.DeepCopy() // props has the same defaults
 	if err := structuraldefaulting.PruneDefaults(s); err != nil {
 		return nil, err
 	}
 	return &versionSchema{props: props, structural: s}, nil
 }
 
-// readSchema reads a schema as it is stored. The two results share their defaults.
+// readSchema reads a stored schema. The two results share their defaults.
 func readSchema(text []byte) (*apiextensions.JSONSchemaProps, *structuralschema.Structural, error) {
 	var written apiextensionsv1.JSONSchemaProps
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &written); err != nil {

@@ -8,19 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// recent remembers what was said of the digests that it was given last.
+// recent remembers the values of the digests that were added last.
 type recent[V any] struct {
 	mu     sync.Mutex
 	values map[[sha256.Size]byte]V
-	// order is a ring of what is remembered, of which next is the oldest once it is full.
+	// order is a ring of the digests; next is the oldest one once it is full.
 	order [][sha256.Size]byte
 	next  int
 }
 
-// recentRoom is how many digests are remembered, of 100 bytes each.
+// recentRoom is the number of digests, of 100 bytes each.
 const recentRoom = 4096
 
-// Get finds what was said of a digest.
+// Get finds the value of a digest.
 func (r *recent[V]) Get(key [sha256.Size]byte) (V, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -28,7 +28,7 @@ func (r *recent[V]) Get(key [sha256.Size]byte) (V, bool) {
 	return v, there
 }
 
-// Put remembers what is said of a digest. It does not change what was said of it before.
+// Put remembers the value of a digest. It does not change an earlier value.
 func (r *recent[V]) Put(key [sha256.Size]byte, v V) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,10 +48,10 @@ func (r *recent[V]) Put(key [sha256.Size]byte, v V) {
 	r.next = (r.next + 1) % recentRoom
 }
 
-// seen remembers the digests that it was given last.
+// seen remembers the digests that were added last.
 type seen struct{ recent[struct{}] }
 
-// Has tells whether a digest is remembered.
+// Has reports whether a digest is remembered.
 func (s *seen) Has(key [sha256.Size]byte) bool {
 	_, there := s.Get(key)
 	return there
@@ -63,7 +63,7 @@ func (s *seen) Add(key [sha256.Size]byte) { s.Put(key, struct{}{}) }
 // repeats remembers the updates of definitions that changed nothing.
 type repeats struct{ seen }
 
-// Repeatable implements resources.Repeats. An update that neither gives nor takes names looks at no other definition.
+// Repeatable implements resources.Repeats. An update that neither allocates nor frees names reads no other definition.
 func (*repeats) Repeatable(obj, old runtime.Object) bool {
 	now, ok := obj.(*apiextensions.CustomResourceDefinition)
 	before, was := old.(*apiextensions.CustomResourceDefinition)

@@ -12,24 +12,24 @@ type subschema struct {
 	span  jsonscan.Span
 }
 
-// sieve is a schema by which a value is pruned that another one has made. What is made of a field depends on nothing beside it, so that
-// what the sieve does not let through makes no difference. all: it lets everything through, as far as is known.
+// sieve is the schema that prunes a value after another schema has pruned and defaulted it. Each field is treated independently of the
+// others, so fields that the sieve drops make no difference. all: the sieve keeps everything, as far as is known.
 type sieve struct {
 	subschema
 	all bool
 }
 
-// node is what pruning and defaulting go by at one place of a schema.
+// node has the members of a schema that pruning and defaulting depend on.
 type node struct {
-	// own is what stands there, and properties, items and additional are the schemas below, where there are any.
+	// own has the schema's own members, and properties, items and additional are the schemas below, if any.
 	own               string
 	properties        properties
 	items, additional *subschema
-	// open: a field that is not named is kept, perhaps.
+	// open: an unnamed field may be kept.
 	open, unknown bool
 }
 
-// properties are fields by their names: a few, which a map would take longer to hold than they take to look through.
+// properties are fields by their names: a few, so that a map would take longer to build than a list takes to search.
 type properties []struct {
 	name string
 	subschema
@@ -44,7 +44,7 @@ func (p properties) find(name string) *subschema {
 	return nil
 }
 
-// read reads a schema. It is not ok where that is no object, or has escapes in its names.
+// read reads a schema. ok is false where it is not an object, or has escapes in its names.
 func (s subschema) read() (n node, ok bool) {
 	ok = s.index.Members(s.span, func(name string, v jsonscan.Span) bool {
 		at := subschema{s.index, v}
@@ -71,11 +71,11 @@ func (s subschema) read() (n node, ok bool) {
 	return n, ok
 }
 
-// below is the sieve for a field. It is not kept where it does not let it through.
+// below is the sieve for a field; kept is false where the sieve drops the field.
 func (s sieve) below(n node, name string) (field sieve, kept bool) {
 	at := n.properties.find(name)
 	switch {
-	case s.all, name == "metadata", name == "kind", name == "apiVersion": // of resources these are not looked into
+	case s.all, name == "metadata", name == "kind", name == "apiVersion": // these fields of resources are not checked
 		return sieve{all: true}, true
 	case at != nil:
 		return sieve{subschema: *at}, true
@@ -91,10 +91,10 @@ func (s sieve) inItems(n node) sieve {
 	return sieve{subschema: *n.items}
 }
 
-// deepestSchema is how deep schemas may be within each other that are looked into.
+// deepestSchema is the deepest nesting of schemas that is compared.
 const deepestSchema = 200
 
-// sameNodes tells whether two schemas make the same of every value, as far as a sieve lets it through. It may be mistaken if it denies it.
+// sameNodes reports whether two schemas treat every value alike, as far as the sieve keeps it. true is certain, false is not.
 func sameNodes(a, b subschema, by sieve, depth int) bool {
 	is, isOK := a.read()
 	other, otherOK := b.read()

@@ -15,14 +15,14 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// strategy is the rules of a version. What needs the schema, validation, is compiled when something is first validated: reads and
+// strategy has the rules of a version. Validation, which needs the schema, is compiled when an object is first validated: reads and
 // deletions compile nothing.
 type strategy struct {
 	light
 	heavy *heavy
 }
 
-// light are upstream's rules of custom resources without their schema: those of metadata and of scale.
+// light are upstream's rules of custom resources that need no schema: those of metadata and of scale.
 type light interface {
 	rest.RESTCreateStrategy
 	rest.RESTUpdateStrategy
@@ -53,7 +53,7 @@ func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) f
 	return r.object.ValidateUpdate(ctx, obj, old)
 }
 
-// statusStrategy is the rules of the subresource status of a version.
+// statusStrategy has the rules of the subresource status of a version.
 type statusStrategy struct {
 	statusLight
 	heavy *heavy
@@ -64,7 +64,8 @@ type statusLight interface {
 	rest.ResetFieldsStrategy
 }
 
-// ValidateUpdate checks an update of the status. Upstream holds the status alone against the schema; where the whole object fits, it does.
+// ValidateUpdate checks an update of the status. Upstream validates only the status by the schema; a valid whole object implies a valid
+// status.
 func (s statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	if errs, ok := s.heavy.quick(ctx, obj, old, func() field.ErrorList { return s.statusLight.ValidateUpdate(ctx, obj, old) }); ok {
 		return errs
@@ -108,7 +109,7 @@ func (d *definition) strategies(typer runtime.ObjectTyper, kind schema.GroupVers
 	return strategy{bare, h}, statusStrategy{customresource.NewStatusStrategy(bare), h}, nil
 }
 
-// subresources returns what a version says of its subresources, in the form that upstream's rules want.
+// subresources returns the subresources of a version in the form that upstream's rules need.
 func subresources(v *apiextensionsv1.CustomResourceDefinitionVersion) (status *apiextensions.CustomResourceSubresourceStatus,
 	scale *apiextensions.CustomResourceSubresourceScale, err error) {
 	if v.Subresources == nil {
@@ -124,7 +125,7 @@ func subresources(v *apiextensionsv1.CustomResourceDefinitionVersion) (status *a
 	return status, scale, err
 }
 
-// resetFields are what writes through a path leave alone, by version.
+// resetFields are the fields that writes through a path leave alone, by version.
 type resetFields map[fieldpath.APIVersion]*fieldpath.Set
 
 func (r resetFields) add(s rest.ResetFieldsStrategy) {
@@ -134,5 +135,5 @@ func (r resetFields) add(s rest.ResetFieldsStrategy) {
 	}
 }
 
-// resetSets are the sets that strategies reset: two, the same for all definitions. Nobody changes them.
+// resetSets are the sets that strategies reset: two, the same for all definitions. They are never changed.
 var resetSets sync.Map

@@ -12,8 +12,8 @@ import (
 
 const nonStructural = apiextensions.CustomResourceDefinitionConditionType(apiextensionsv1.NonStructuralSchema)
 
-// structure notes what is not structural in the schemas of a definition, as kube-apiserver's controller of the condition does. Validation
-// lets only an update leave it as it is, so that it concerns definitions of a kube-apiserver that were imported, and these say so.
+// structure sets the condition for schemas that are not structural, as kube-apiserver's controller does. Validation allows only updates
+// that leave such a schema unchanged, so the condition concerns definitions that were imported from a kube-apiserver.
 func structure(crd *apiextensions.CustomResourceDefinition) {
 	old := apiextensions.FindCRDCondition(crd, nonStructural)
 	if old == nil && !ptr.Deref(crd.Spec.PreserveUnknownFields, false) {
@@ -28,7 +28,7 @@ func structure(crd *apiextensions.CustomResourceDefinition) {
 	}
 }
 
-// violations are what is not structural; without a reason, nothing.
+// violations are the violations of structural schemas; without a reason there are none.
 func violations(crd *apiextensions.CustomResourceDefinition) (status apiextensions.ConditionStatus, reason, message string) {
 	if isLean(crd) {
 		read := *crd

@@ -11,20 +11,20 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// Most of what upstream's validation of a definition looks at is its schemas, which takes milliseconds, and it is the same again for
-// a definition that is applied again, or that differs in names and metadata alone. What it says of schemas depends on the spec without
-// group and names, and in an update on the same of the spec before. Where that was found valid, the definition is validated with
-// schemas that say nothing. Whatever that refuses is validated whole.
+// Upstream's validation of a definition spends most of its time, milliseconds, on the schemas, and has the same result again for a definition
+// that is applied again, or that differs in names and metadata alone. The result for schemas depends on the spec without group and names, and
+// in an update also on that of the earlier spec. If these were found valid, the definition is validated with empty schemas. If that fails, it
+// is validated as a whole.
 
-// validated remembers what was found valid.
+// validated remembers valid specs.
 type validated struct{ seen }
 
-// validate validates a definition: a new one where old is nil. whole is upstream's validation.
+// validate validates a definition: a new one if old is nil. whole is upstream's validation.
 func (v *validated) validate(now, old *apiextensions.CustomResourceDefinition, whole func(now, old *apiextensions.CustomResourceDefinition) field.ErrorList) field.ErrorList {
 	if !fastpath.Definitions.On() {
 		return whole(now, old)
 	}
-	// What is valid as new is valid as an update, which is refused less.
+	// A definition that is valid as new is valid as an update, for which upstream has fewer rules.
 	sent := specKey(nil, now)
 	key, known := sent, v.Has(sent)
 	if !known && old != nil {
@@ -40,14 +40,14 @@ func (v *validated) validate(now, old *apiextensions.CustomResourceDefinition, w
 	}
 	fastpath.Definitions.Fallback()
 	errs := whole(now, old)
-	// Upstream's validation takes out of defaults what metadata does not have (canonicalSchema). It is to do so again.
+	// Upstream's validation removes unknown metadata fields from defaults (canonicalSchema). It has to do so each time.
 	if len(errs) == 0 && specKey(nil, now) == sent {
 		v.Add(key)
 	}
 	return errs
 }
 
-// knownAsText tells whether a definition was found valid when it was new, and its schemas text. To find that out takes as long as to write it.
+// knownAsText reports whether a definition was found valid as a new one with its schemas as text. It takes as long as encoding the definition.
 func (v *validated) knownAsText(crd *apiextensions.CustomResourceDefinition) bool {
 	lean := *crd
 	ok := fastpath.DefinitionSchemas.On()
@@ -61,7 +61,7 @@ func (v *validated) knownAsText(crd *apiextensions.CustomResourceDefinition) boo
 	return ok && v.Has(specKey(nil, &lean))
 }
 
-// specKey stands for the specs of a definition without group and names; old is nil for a new one.
+// specKey is a hash of the specs of a definition without group and names; old is nil for a new one.
 func specKey(old, now *apiextensions.CustomResourceDefinition) (key [sha256.Size]byte) {
 	h := sha256.New()
 	for _, crd := range []*apiextensions.CustomResourceDefinition{old, now} {
@@ -75,8 +75,8 @@ func specKey(old, now *apiextensions.CustomResourceDefinition) (key [sha256.Size
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// withoutSchemas is a definition with schemas that say nothing in place of its own, and without the fields that are looked for in these.
-// Those of versions stay different from each other.
+// withoutSchemas is a definition with empty schemas in place of its own, and without the selectable fields, which refer to them. The schemas
+// of versions stay different from each other.
 func withoutSchemas(crd *apiextensions.CustomResourceDefinition) *apiextensions.CustomResourceDefinition {
 	if crd == nil {
 		return nil

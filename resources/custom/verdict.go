@@ -25,20 +25,20 @@ import (
 	"github.com/rowlock/rowlock/resources/custom/expressions"
 )
 
-// verdict is what cel-go says of the rules of a schema that are all valid, in CEL's units of cost. The figures are upstream's
+// verdict has cel-go's results for the rules of a schema, all of which are valid, in CEL's units of cost. The figures are upstream's
 // (TestCostsOfRulesAreUpstreams).
 type verdict struct {
-	// most is what the most expensive rule costs for one value, and all what all of them do; messages is what messageExpressions cost.
+	// most is the cost of the most expensive rule for one value, all the cost of all rules, and messages the cost of messageExpressions.
 	most, all, messages uint64
-	// often is how many values there may be in an object where nothing around says so.
+	// often is the greatest number of values in an object where no surrounding schema bounds it.
 	often uint64
-	// held is what it costs to hold the default against the rules.
+	// held is the cost of checking the default against the rules.
 	held uint64
-	// old: a rule looks at the old value.
+	// old: a rule reads the old value.
 	old bool
 }
 
-// verdict finds out of a schema what its rules are like. It is not ok where one of them is not valid.
+// verdict returns the verdict on the rules of a schema. ok is false where one of them is not valid.
 func (d *Definitions) verdict(ctx context.Context, p ruledPlace) (v verdict, ok bool) {
 	key := sha256.Sum256([]byte(strconv.FormatBool(p.root) + p.text))
 	if v, ok = d.verdicts.Get(key); ok {
@@ -56,7 +56,7 @@ func (d *Definitions) verdict(ctx context.Context, p ruledPlace) (v verdict, ok 
 	return v, true
 }
 
-// ofRules looks at the rules of a schema.
+// ofRules compiles the rules of a schema.
 func (v *verdict) ofRules(s *structuralschema.Structural, root bool) (ok bool) {
 	if slices.ContainsFunc(s.XValidations, func(r apiextensionsv1.ValidationRule) bool { return !wellSaid(r, s) }) {
 		return false
@@ -83,11 +83,11 @@ func (v *verdict) ofRules(s *structuralschema.Structural, root bool) (ok bool) {
 			return false
 		}
 	}
-	v.often = uint64(celconfig.MaxRequestSizeBytes / (declared.MinSerializedSize + 1)) // with a comma between values, as upstream has it
+	v.often = uint64(celconfig.MaxRequestSizeBytes / (declared.MinSerializedSize + 1)) // with a comma between values, as upstream computes it
 	return true
 }
 
-// ofRule compiles a rule as upstream does, in one environment where that makes four.
+// ofRule compiles a rule as upstream does, in one environment where upstream makes four.
 func (v *verdict) ofRule(env *celgo.Env, rule string, estimator *library.CostEstimator) (ok bool) {
 	ast, issues := env.Compile(rule)
 	if issues != nil || ast.OutputType() != celgo.BoolType {
@@ -104,7 +104,7 @@ func (v *verdict) ofRule(env *celgo.Env, rule string, estimator *library.CostEst
 	return err == nil
 }
 
-// byUpstream has upstream's own function look at rules.
+// byUpstream compiles rules by upstream's own function.
 func (v *verdict) byUpstream(s *structuralschema.Structural, declared *apiservercel.DeclType) (ok bool) {
 	results, err := cel.Compile(s, declared, celconfig.PerCallLimit, environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()), cel.NewExpressionsEnvLoader())
 	if err != nil {
@@ -121,7 +121,7 @@ func (v *verdict) byUpstream(s *structuralschema.Structural, declared *apiserver
 	return true
 }
 
-// sizes are how large values may be by their declaration, which is that of self and of oldSelf.
+// sizes are the greatest sizes of values by the declaration, which is that of self and of oldSelf.
 type sizes struct{ of *apiservercel.DeclType }
 
 // EstimateSize implements checker.CostEstimator.
@@ -152,7 +152,7 @@ func (sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNod
 	return nil
 }
 
-// ofDefault holds the default of a schema against its rules and those below, as upstream does: as one that was there before, and as a new one.
+// ofDefault checks the default of a schema against its rules and those below, as upstream does: as an unchanged value and as a new one.
 func (v *verdict) ofDefault(ctx context.Context, s *structuralschema.Structural) (ok bool) {
 	met := withRulesFor(s, []any{s.Default.Object})
 	validator := cel.NewValidator(met, s.XEmbeddedResource, celconfig.PerCallLimit)
@@ -169,8 +169,7 @@ func (v *verdict) ofDefault(ctx context.Context, s *structuralschema.Structural)
 	return true
 }
 
-// withRulesFor is a schema without those of its rules that no value is held against, which need not be compiled. values are all that there are
-// at its place.
+// withRulesFor is a schema without the rules that apply to none of the values and so need not be compiled. values are all values at its place.
 func withRulesFor(s *structuralschema.Structural, values []any) *structuralschema.Structural {
 	if s == nil {
 		return nil
@@ -207,7 +206,7 @@ func withRulesFor(s *structuralschema.Structural, values []any) *structuralschem
 	return &short
 }
 
-// wellSaid tells whether what upstream asks of a rule beside its expressions is kept for sure.
+// wellSaid reports whether a rule certainly satisfies upstream's checks other than those of its expressions.
 func wellSaid(r apiextensionsv1.ValidationRule, s *structuralschema.Structural) bool {
 	empty := func(text string) bool { return strings.TrimSpace(text) == "" }
 	lines := func(text string) bool { return strings.ContainsAny(strings.TrimSpace(text), "\r\n") }

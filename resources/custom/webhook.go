@@ -13,10 +13,10 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// ask has the webhook convert objects of the definition. They may be changed.
+// ask makes the webhook convert objects of the definition. It may change them.
 //
-// Errors: those of ctx (but see resources.ErrImpatient), and others as upstream's converter words them, which names the kind of what it was given: a list
-// has that of its first item.
+// Errors: those of ctx (but see resources.ErrImpatient), and upstream's converter's, whose text names the kind of its argument: a list has the kind
+// of its first item.
 func (d *definition) ask(ctx context.Context, objects []unstructured.Unstructured, to string) ([]unstructured.Unstructured, error) {
 	l, err := d.lines.take()
 	if err != nil {
@@ -37,7 +37,7 @@ func (d *definition) ask(ctx context.Context, objects []unstructured.Unstructure
 	return made, nil
 }
 
-// unconverted is the error of a webhook that was asked with a context: that of the request where its time is over.
+// unconverted is the error of a conversion by a webhook: the request's own error if its context has ended.
 func unconverted(ctx context.Context, err error) error {
 	if over := ctx.Err(); over != nil && !errors.Is(context.Cause(ctx), resources.ErrImpatient) {
 		return over
@@ -68,7 +68,7 @@ func (d *definition) convertedBy(c runtime.ObjectConvertor, objects []unstructur
 	return nil, fmt.Errorf("conversion of %s made a %T", d.name, converted)
 }
 
-// services finds where Services are reached.
+// services resolves Services to URLs.
 type services struct{ line *line }
 
 // ResolveEndpoint implements webhook.ServiceResolver.
