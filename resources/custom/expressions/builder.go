@@ -15,16 +15,16 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// builder compiles the rules of a schema, and counts them. It goes through the schema twice, in the same order: it finds the places that have
-// rules, whose rules are compiled then by all processors, and puts what was made of them into nodes.
+// builder compiles the rules of a schema, and counts them. It walks the schema twice, in the same order: the first time it finds the places
+// with rules, which are then compiled on all processors, and the second time it puts the compiled rules into nodes.
 type builder struct {
 	places        []place
-	found         bool // all places, and their rules are compiled
-	next          int  // of the places, the second time
+	found         bool // all places are found, and their rules are compiled
+	next          int  // index of the next place in the second walk
 	covered, left int
 }
 
-// place is one of a schema that has rules. made has for each of them what it is compiled to; nil: not to closures.
+// place is a place in a schema that has rules. made has the compiled form of each rule; nil: the rule has no closure.
 type place struct {
 	of       *structuralschema.Structural
 	declared *apiservercel.DeclType
@@ -32,8 +32,8 @@ type place struct {
 	made     []*rule
 }
 
-// node compiles what is at a place of a schema, and takes it out of that: rest is a copy of the place, whose parts are copied before
-// they are changed. Without a declaration, which upstream goes by in the same way, and within embedded objects all is left as it is.
+// node takes the compiled rules at a place of a schema, and removes them from rest, which is a copy of the place whose parts are copied
+// before they are changed. Without a declaration, where upstream does the same, and within embedded objects all rules stay in rest.
 func (b *builder) node(rest *structuralschema.Structural, declared *apiservercel.DeclType, root bool) *node {
 	if declared == nil || rest.XEmbeddedResource && !root {
 		b.left += count(rest)
@@ -65,13 +65,13 @@ func (b *builder) node(rest *structuralschema.Structural, declared *apiservercel
 	return n
 }
 
-// below notes what is below a node.
+// below records that a node has a child with transitions.
 func (n *node) below(child *node) *node {
 	n.transitions = n.transitions || child != nil && child.transitions
 	return child
 }
 
-// fieldType is the declaration of a property. One whose name cannot be said in CEL has its own.
+// fieldType is the declaration of a property. A property whose name CEL cannot express has its own.
 func fieldType(declared *apiservercel.DeclType, name string, property *structuralschema.Structural) *apiservercel.DeclType {
 	escaped, ok := apiservercel.Escape(name)
 	if !ok {
@@ -83,7 +83,7 @@ func fieldType(declared *apiservercel.DeclType, name string, property *structura
 	return nil
 }
 
-// count is how many rules there are in a schema.
+// count is the number of rules in a schema.
 func count(s *structuralschema.Structural) int {
 	if s == nil {
 		return 0
@@ -98,7 +98,7 @@ func count(s *structuralschema.Structural) int {
 	return n
 }
 
-// rules notes the place of a node that has rules, or puts in what they were compiled to.
+// rules records the place of a node with rules in the first walk, and takes the compiled rules in the second.
 func (b *builder) rules(n *node, rest *structuralschema.Structural, declared *apiservercel.DeclType, root bool) {
 	rules := rest.XValidations
 	if len(rules) == 0 {
@@ -128,7 +128,7 @@ func (b *builder) rules(n *node, rest *structuralschema.Structural, declared *ap
 	}
 }
 
-// compile compiles the rules of all places. That takes most of the time that the first object of a schema takes, some 0.4 ms each.
+// compile compiles the rules of all places. It takes most of the time for the first object of a schema, some 0.4 ms for each rule.
 func (b *builder) compile() {
 	var workers errgroup.Group
 	workers.SetLimit(runtime.GOMAXPROCS(0))
@@ -141,7 +141,8 @@ func (b *builder) compile() {
 
 // compile compiles the rules of one place.
 func (p *place) compile() {
-	// What panics here would end the process: rules that the library cannot bear are left to upstream's code, within the request.
+	// A panic in this goroutine would end the process: a place whose rules make the library panic is left to upstream's code, within the
+	// request.
 	defer func() {
 		if recover() != nil {
 			p.made = make([]*rule, len(p.of.XValidations))
@@ -163,9 +164,9 @@ func (p *place) compile() {
 	}
 }
 
-// Environment has what upstream compiles the rules of a schema in: what base has, and the variables self and oldSelf.
+// Environment is the environment in which upstream compiles the rules of a schema: base, and the variables self and oldSelf.
 func Environment(declared *apiservercel.DeclType, base *celgo.Env) (*celgo.Env, error) {
-	scoped := declared.MaybeAssignTypeName("@selfType") // which no rule can say
+	scoped := declared.MaybeAssignTypeName("@selfType") // a name that no rule can use
 	provider := apiservercel.NewDeclTypeProvider(scoped)
 	provider.SetRecognizeKeywordAsFieldName(true)
 	options, err := provider.EnvOptions(base.CELTypeProvider())

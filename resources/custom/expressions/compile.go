@@ -6,7 +6,7 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// compile makes a closure of an expression. What the checker has let pass is well typed, but for int-or-string.
+// compile makes a closure of an expression. The checker guarantees that it is well typed, except for int-or-string.
 //
 // Errors: errForeign.
 func compile(e ast.Expr, s *scope) (*term, error) {
@@ -31,7 +31,7 @@ func compile(e ast.Expr, s *scope) (*term, error) {
 	return nil, errForeign
 }
 
-// costs is a value that is had at a cost.
+// costs returns a constant value at a cost.
 func costs(cost int64, v any) eval {
 	return func(f *frame) (any, bool) {
 		f.cost += cost
@@ -71,7 +71,7 @@ func ident(name string, s *scope) (*term, error) {
 	}}, nil
 }
 
-// selectionCost is the cost of one more selection, beside that of what it is of.
+// selectionCost is the cost of one more selection, besides the cost of its operand.
 func selectionCost(of *term) int64 {
 	if of.chain {
 		return selection
@@ -79,7 +79,7 @@ func selectionCost(of *term) int64 {
 	return 2 * selection
 }
 
-// selected is a field, or whether it is there. Null is not there in an object, and upstream's to judge in a map.
+// selected is a field, or a test of its presence. In an object null counts as absent; in a map upstream has to decide.
 func selected(e ast.SelectExpr, s *scope) (*term, error) {
 	of, err := compile(e.Operand(), s)
 	if err != nil {
@@ -127,7 +127,7 @@ func selected(e ast.SelectExpr, s *scope) (*term, error) {
 	}}, nil
 }
 
-// opaque tells whether a field has objects of which the schema says nothing: CEL tests whether they are there, and no more.
+// opaque reports whether a field has objects whose fields the schema does not describe: CEL can only test their presence.
 func opaque(of *term, name string) bool {
 	if of.kind != anObject {
 		return false
@@ -136,7 +136,7 @@ func opaque(of *term, name string) bool {
 	return ok && property.Type == "object" && !property.XEmbeddedResource && !property.XIntOrString
 }
 
-// list is a list of values that are alike.
+// list is a list of values of one shape.
 func list(e ast.ListExpr, s *scope) (*term, error) {
 	if len(e.OptionalIndices()) > 0 {
 		return nil, errForeign

@@ -6,21 +6,21 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// Macros are expanded before an expression is checked. What they were is told by the forms of their steps:
+// Macros are expanded before an expression is checked. The form of the step shows which macro it was:
 //
 //	all         accu && test                      filter  test ? accu + [item] : accu
 //	exists      accu || test                      map     accu + [value], or the same as filter has it
 //	exists_one  test ? accu + 1 : accu
 
-// step is what is done with each item.
+// step is the computation for each item.
 type step struct {
-	// quantifier is the operator of all and exists, and that of the sum for those that count or collect.
+	// quantifier is the operator of all and exists, and the sum for macros that count or collect.
 	quantifier string
 	test       ast.Expr // nil: all items count
-	value      ast.Expr // what is collected; nil: items are counted
+	value      ast.Expr // the collected value; nil: items are counted
 }
 
-// stepOf recognizes the step of a macro, and that the rest of the comprehension is that of the macro, too.
+// stepOf recognizes the step of a macro, and checks that the rest of the comprehension belongs to the same macro.
 func stepOf(c ast.ComprehensionExpr) (s step, ok bool) {
 	if c.HasIterVar2() || c.LoopStep().Kind() != ast.CallKind {
 		return s, false
@@ -62,7 +62,7 @@ func stepOf(c ast.ComprehensionExpr) (s step, ok bool) {
 
 func isLiteral(e ast.Expr, v any) bool { return e.Kind() == ast.LiteralKind && e.AsLiteral() == v }
 
-// goesOn tells whether a loop goes on as long as its value is the one that it began with.
+// goesOn reports whether a loop continues as long as its value is the initial one.
 func goesOn(c ast.ComprehensionExpr, begin types.Bool, accu func(ast.Expr) bool) bool {
 	arg := c.LoopCondition()
 	for _, name := range []string{operators.NotStrictlyFalse, operators.LogicalNot} {
@@ -77,7 +77,8 @@ func goesOn(c ast.ComprehensionExpr, begin types.Bool, accu func(ast.Expr) bool)
 	return accu(arg)
 }
 
-// What a fold costs beside its test and its values: for each item, for one that is counted or collected, and for the result.
+// The costs of a fold besides its test and its values: for each item, for one that is counted or collected, and for the
+// result.
 const (
 	eachItem    = 5
 	eachCounted = 2
@@ -134,7 +135,7 @@ func fold(c ast.ComprehensionExpr, s *scope) (*term, error) {
 	return &term{shape: &shape{kind: aList, item: value.shape}, eval: loop.collected}, nil
 }
 
-// loop goes over the items of a list, or the keys of a map.
+// loop iterates over the items of a list, or the keys of a map.
 type loop struct {
 	over        eval
 	item        kind
@@ -142,7 +143,7 @@ type loop struct {
 	test, value eval
 }
 
-// each calls do for each item, until it says that it is done. It is not ok when something has no value.
+// each calls do for each item until do returns done. ok is false when an expression has no value.
 func (l loop) each(f *frame, do func() (done, ok bool)) bool {
 	of, ok := l.over(f)
 	if !ok {
@@ -185,7 +186,7 @@ func (l loop) holds(f *frame) (is, ok bool) {
 	return v.(bool), true
 }
 
-// quantified is all, or exists: until is the value that ends it.
+// quantified is all, or exists: the value until ends the loop.
 func (l loop) quantified(until bool) eval {
 	return func(f *frame) (any, bool) {
 		is := !until

@@ -10,7 +10,7 @@ import (
 	"github.com/google/cel-go/common/overloads"
 )
 
-// function is a call of a function, whose first argument is what it is a member of, if it is one.
+// function is a call of a function; the target of a member call is its first argument.
 func function(name string, args []*term) (*term, error) {
 	if len(args) == 0 {
 		return nil, errForeign
@@ -54,7 +54,7 @@ func size(a *term) (*term, error) {
 	}}, nil
 }
 
-// ofText is a function of a text alone. One that has no value for it is not ok.
+// ofText is a function of one text.
 func ofText(name string, a *term) (*term, error) {
 	var do func(s string) (any, bool)
 	result := aString
@@ -141,7 +141,7 @@ func ofTexts(name string, a, b *term) (*term, error) {
 	}), nil
 }
 
-// substring counts characters, not bytes; bounds that are none have no value. A text that has but ASCII is cut as it is.
+// substring counts characters, not bytes; with invalid bounds it has no value. A text in ASCII is sliced directly.
 func substring(args []*term) (*term, error) {
 	var bounds []eval
 	for _, a := range args[1:] {

@@ -77,7 +77,7 @@ func not(a *term) (*term, error) {
 	}), nil
 }
 
-// logical is && or ||: until is the value that ends it.
+// logical is && or ||: the value until ends the evaluation.
 func logical(all []*term, until bool) (*term, error) {
 	var evals []eval
 	for _, a := range all {
@@ -118,7 +118,7 @@ func conditional(test, then, otherwise *term) (*term, error) {
 	}}, nil
 }
 
-// pair evaluates two terms. Closures have evals alone: the shape of a term would keep the schema in memory.
+// pair evaluates two terms. Closures keep only evals: the shape of a term would keep the schema in memory.
 type pair struct{ a, b eval }
 
 func (p pair) both(f *frame) (x, y any, ok bool) {
@@ -128,7 +128,7 @@ func (p pair) both(f *frame) (x, y any, ok bool) {
 	return x, y, ok
 }
 
-// length is the size of a value by which comparisons are counted.
+// length is the size of a value for the cost of comparisons.
 func length(v any) int {
 	if s, ok := v.(string); ok {
 		return len(s)

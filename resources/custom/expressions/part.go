@@ -10,31 +10,30 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// A rule in CEL depends on the way to the schema that it is in, and of that on the fields that it names. So the first object of a definition
-// does not wait until all of a large schema is read for the sake of a few rules in it.
+// A rule in CEL depends on the path to its schema, and there only on the fields that it names. So the first object of a definition does not have to
+// wait until the whole of a large schema is read for the sake of a few rules.
 
-// Field is the field of a schema that has its rules.
+// Field is the field of a schema that contains its rules.
 const Field = "x-kubernetes-validations"
 
 // partWriter writes the part of a schema that its rules depend on.
 type partWriter struct {
 	index *jsonscan.Index
 	out   []byte
-	// ruled are the places in the text where rules begin, in their order, and words what the rules consist of, without what is neither letter nor digit.
+	// ruled are the sorted positions in the text at which rules begin, and words the alphanumeric words of the rules.
 	ruled []int
 	words sets.Set[string]
 }
 
-// within is where a schema is.
+// within is the place of a schema.
 type within struct {
-	// root: of the object itself. ruled: rules here or around look at it.
+	// root: the schema is the object's own. ruled: rules of this schema or of one around it may read it.
 	root, ruled bool
-	// keys are the names of the fields by which a list tells such objects apart.
+	// keys are the names of the key fields of the list whose items the schema describes.
 	keys sets.Set[string]
 }
 
-// Part returns the part of a schema, as it is stored, of which Compile makes the same closures as of the whole. It is not ok where the schema cannot be
-// read.
+// Part returns the part of a stored schema from which Compile makes the same closures as from the whole. ok is false where the schema cannot be read.
 func Part(text []byte) (part []byte, ok bool) {
 	index, ok := jsonscan.NewIndex(string(text))
 	if !ok {
@@ -46,7 +45,7 @@ func Part(text []byte) (part []byte, ok bool) {
 	return w.out, ok
 }
 
-// findRules finds all that may be rules: a field may have the name, too.
+// findRules finds all possible rules: an ordinary field may have the same name.
 func (w *partWriter) findRules() {
 	const name = `"` + Field + `":`
 	text := w.index.Of(w.index.Whole())
@@ -76,12 +75,12 @@ func (w *partWriter) say(text string) {
 	}
 }
 
-// isOdd: CEL may say a name that has the character in another way.
+// isOdd reports whether CEL may write a name with the character in another way.
 func isOdd(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9')
 }
 
-// hasRules tells whether there are rules in a schema.
+// hasRules reports whether a schema contains rules.
 func (w *partWriter) hasRules(node jsonscan.Span) bool {
 	i := sort.SearchInts(w.ruled, node.From())
 	return i < len(w.ruled) && node.Has(w.ruled[i])
@@ -103,7 +102,7 @@ func (w *partWriter) node(node jsonscan.Span, at within) (ok bool) {
 	})
 }
 
-// read reads what a schema says of where its parts are: of its properties, and of its items.
+// read determines the places of a schema's properties (inside) and of its items (below).
 func (w *partWriter) read(node jsonscan.Span, at within) (inside, below within, ok bool) {
 	ok = w.index.Members(node, func(name string, v jsonscan.Span) bool {
 		switch name {
@@ -122,7 +121,7 @@ func (w *partWriter) read(node jsonscan.Span, at within) (inside, below within, 
 	return at, below, ok
 }
 
-// properties writes those that are needed; one, where none is: an object without some is another to CEL.
+// properties writes the needed properties, or the first one where none is needed: to CEL, an object without properties is of another type.
 func (w *partWriter) properties(object jsonscan.Span, at within) bool {
 	some := false
 	write := func(name string, v jsonscan.Span) (needed, ok bool) {
@@ -151,7 +150,7 @@ func (w *partWriter) properties(object jsonscan.Span, at within) bool {
 	})
 }
 
-// members writes those members of an object that are needed; write writes the value of one that is.
+// members writes the needed members of an object; write writes the value of a member.
 func (w *partWriter) members(object jsonscan.Span, write func(name string, v jsonscan.Span) (needed, ok bool)) (ok bool) {
 	w.out = append(w.out, '{')
 	begin := len(w.out)

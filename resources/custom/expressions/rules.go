@@ -11,23 +11,23 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 )
 
-// Rules are the rules in CEL of a schema that are compiled to closures. They do not change, and can be used concurrently.
+// Rules are the rules in CEL of a schema that are compiled to closures. They are immutable and safe for concurrent use.
 type Rules struct {
 	root *node
-	// Covered is how many rules there are.
+	// Covered is the number of these rules.
 	Covered int
-	// RestCount is how many others there are, and rest what they were compiled of, with them alone. Nil: there are none.
+	// RestCount is the number of the other rules, and rest the schema that was compiled, with the other rules only. Nil: there are none.
 	RestCount int
 	rest      *structuralschema.Structural
 }
 
-// Rest returns a schema with the rules that are not covered. whole is the one of which, or of the part of which, the rules were compiled. It is not
+// Rest returns a schema with the rules that are not covered. whole is the schema from which, or from whose part, the rules were compiled. It is not
 // changed.
 func (r *Rules) Rest(whole *structuralschema.Structural) *structuralschema.Structural {
 	return restOf(whole, r.rest)
 }
 
-// restOf is a schema with the rules of its part, which is nil where that has none.
+// restOf is the schema whole with the rules of part, which is nil where there are none.
 func restOf(whole, part *structuralschema.Structural) *structuralschema.Structural {
 	if whole == nil || part == nil {
 		return whole
@@ -46,15 +46,15 @@ func restOf(whole, part *structuralschema.Structural) *structuralschema.Structur
 	return &rest
 }
 
-// node has the rules at one place of a schema, and below it.
+// node has the rules at one place of a schema, and the nodes below it.
 type node struct {
 	rules []rule
-	of    kind // what they are rules of
-	// transitions: a rule here or below looks at the old value.
+	of    kind // of the values at the place
+	// transitions: a rule here or below reads the old value.
 	transitions   bool
 	items, values *node
 	fields        []namedNode
-	// list has old items by their keys; uncorrelated: what is in a map has no old value.
+	// list finds old items by their keys; uncorrelated: the values of a map have no old values.
 	list         common.Schema
 	uncorrelated bool
 }
@@ -64,14 +64,14 @@ type namedNode struct {
 	*node
 }
 
-// rule is one of them, a truth. A transition is only asked about where there is an old value.
+// rule is a compiled rule, which has to be true. A transition rule is evaluated only if there is an old value.
 type rule struct {
 	eval       eval
 	transition bool
 }
 
-// Hold tells whether all rules hold for sure, and what that cost, at most, in the units of CEL. old is nil for a new object. What it is
-// called with is not changed.
+// Hold reports whether all rules certainly hold, and the greatest cost of that in CEL's units. old is nil for a new object. It does not change its
+// arguments.
 func (r *Rules) Hold(object, old map[string]any) (cost int64, ok bool) {
 	c := check{frame: frame{limit: celconfig.PerCallLimit}, budget: celconfig.RuntimeCELCostBudget}
 	var before any
@@ -82,7 +82,7 @@ func (r *Rules) Hold(object, old map[string]any) (cost int64, ok bool) {
 	return celconfig.RuntimeCELCostBudget - c.budget, ok
 }
 
-// check holds one object against rules.
+// check evaluates rules on one object.
 type check struct {
 	frame  frame
 	budget int64
@@ -138,7 +138,7 @@ func (c *check) rules(n *node, v, old any) bool {
 	return true
 }
 
-// isNil tells whether there is no old value.
+// isNil reports whether there is no old value.
 func isNil(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -190,7 +190,7 @@ func (c *check) fields(n *node, object, old map[string]any) bool {
 	return true
 }
 
-// Compile compiles the rules of a schema, which is that of a whole object. Nil: there are none that it covers.
+// Compile compiles the rules of a schema, which is the schema of a whole object. Nil: no rule is covered.
 func Compile(s *structuralschema.Structural) *Rules {
 	if s == nil || hidden(s) {
 		return nil
@@ -199,7 +199,7 @@ func Compile(s *structuralschema.Structural) *Rules {
 	places := *s
 	b.node(&places, declared, true)
 	b.compile()
-	b.left = 0 // the second time counts them again
+	b.left = 0 // the second walk counts them again
 	rest := *s
 	n := b.node(&rest, declared, true)
 	if b.covered == 0 {
@@ -212,7 +212,7 @@ func Compile(s *structuralschema.Structural) *Rules {
 	return rules
 }
 
-// hidden tells whether there are rules within allOf, which upstream finds only where there are others, too.
+// hidden reports whether there are rules within allOf, which upstream finds only if there are others, too.
 func hidden(s *structuralschema.Structural) bool {
 	if s == nil {
 		return false
@@ -240,7 +240,7 @@ func nested(v structuralschema.NestedValueValidation) bool {
 	return v.Items != nil && nested(*v.Items) || v.AdditionalProperties != nil && nested(*v.AdditionalProperties)
 }
 
-// correlated is the form of a list in which old items are found by their keys.
+// correlated returns the form of a list in which keys find old items.
 func correlated(s *structuralschema.Structural) common.Schema {
 	if s.XListType == nil || *s.XListType != "map" || len(s.XListMapKeys) == 0 {
 		return nil

@@ -6,37 +6,37 @@ import (
 	celgo "github.com/google/cel-go/common"
 )
 
-// most is how many variables an expression may have at a time.
+// most is the greatest number of variables of an expression at a time.
 const most = 8
 
-// The first variables. Those of folds come after them.
+// The first variables. The variables of folds follow.
 const (
 	self = iota
 	oldSelf
 )
 
-// frame is one evaluation.
+// frame is the state of one evaluation.
 type frame struct {
 	variables [most]any
-	// cost is what was counted of late, and limit the most that it may be; it is looked at where something is repeated.
+	// cost is the cost so far, and limit its bound, which loops check.
 	cost, limit int64
 }
 
-// eval evaluates an expression. It is not ok when there is no value, or the limit is reached.
+// eval evaluates an expression. ok is false when there is no value, or the limit is reached.
 type eval func(f *frame) (v any, ok bool)
 
 // term is a compiled expression.
 type term struct {
 	*shape
 	eval eval
-	// constant: it has this value, and eval says so at no cost.
+	// constant: the term has this value, and eval returns it at no cost.
 	constant bool
 	value    any
-	// chain: cel-go counts it, and what is selected of it, as one attribute.
+	// chain: cel-go counts the term and selections from it as one attribute.
 	chain bool
 }
 
-// errForeign is why an expression is left to upstream.
+// errForeign says that an expression is left to upstream.
 var errForeign = errors.New("the expression is not covered")
 
 // scope has the variables of an expression, by name.
@@ -56,7 +56,7 @@ func (s *scope) find(name string) *scope {
 	return nil
 }
 
-// with is the scope with one variable more.
+// with is the scope with one more variable.
 func (s *scope) with(name string, of *shape) (*scope, error) {
 	inner := &scope{outer: s, name: name, slot: s.slot + 1, shape: of}
 	if inner.slot >= most || of == nil || s.find(name) != nil {
@@ -65,7 +65,7 @@ func (s *scope) with(name string, of *shape) (*scope, error) {
 	return inner, nil
 }
 
-// The units in which CEL counts.
+// The units of CEL's costs.
 const (
 	selection  = celgo.SelectAndIdentCost
 	listOfNone = celgo.ListCreateBaseCost

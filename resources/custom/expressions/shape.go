@@ -4,11 +4,11 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 )
 
-// kind is what a value is in Go and in CEL.
+// kind is the type of a value in Go and in CEL.
 type kind uint8
 
 const (
-	// foreign values are upstream's.
+	// foreign values are left to upstream.
 	foreign  kind = iota
 	aBool         // bool
 	anInt         // int64
@@ -17,16 +17,16 @@ const (
 	either        // x-kubernetes-int-or-string: int64 or string
 	duration      // time.Duration; objects have none
 	anObject      // map[string]any with the properties of a schema
-	aMap          // map[string]any of values that are alike
+	aMap          // map[string]any of values of one shape
 	aList         // []any
 )
 
-// shape is what is known of the values of an expression.
+// shape is the type information of the values of an expression.
 type shape struct {
 	kind kind
 	// schema of an object.
 	schema *structuralschema.Structural
-	// item is the shape of the items of a list, or of the values of a map. Nil: there are none.
+	// item is the shape of the items of a list, or of the values of a map. Nil: it has none.
 	item *shape
 }
 
@@ -62,10 +62,10 @@ func shapeOf(s *structuralschema.Structural) *shape {
 	return &shape{kind: foreign}
 }
 
-// otherTexts are the formats of texts that are no texts in CEL.
+// otherTexts are the formats of texts that are not strings in CEL.
 var otherTexts = map[string]bool{"duration": true, "date": true, "date-time": true, "byte": true}
 
-// itemKind is the kind of the items of a list, or of the values of a map. Where there are none, it is some kind.
+// itemKind is the kind of the items of a list, or of the values of a map. If it has none, the kind does not matter.
 func (s *shape) itemKind() kind {
 	if s.item == nil {
 		return aBool
@@ -81,7 +81,8 @@ func (s *shape) field(name string) *shape {
 	return &shape{kind: foreign}
 }
 
-// read takes a value of an object for one of the kind. It is not ok where it is of another type, which is upstream's to judge.
+// read checks that a value of an object has the kind, and converts it. ok is false for another type, which upstream has to
+// judge.
 func (k kind) read(v any) (any, bool) {
 	ok := false
 	switch k {
@@ -108,7 +109,7 @@ func (k kind) read(v any) (any, bool) {
 	return v, ok
 }
 
-// joint is the shape of values that may have one or the other. It is nil where nothing is known of them.
+// joint is the shape of values that have one shape or the other. It is nil where nothing is known of them.
 func joint(a, b *shape) *shape {
 	switch {
 	case a == nil:
@@ -132,10 +133,10 @@ func joint(a, b *shape) *shape {
 	return a
 }
 
-// scalar values are compared by ==. An int is no double: these are upstream's to compare.
+// scalar reports whether == compares values of the kind. An int is not a double: upstream compares these.
 func (k kind) scalar() bool { return k >= aBool && k <= duration }
 
-// equatable tells whether == of Go compares values of two kinds as CEL does.
+// equatable reports whether == of Go compares values of two kinds as CEL does.
 func equatable(a, b *shape) bool {
 	if a == nil || b == nil {
 		return false

@@ -1,21 +1,21 @@
 package plan
 
-// verdict is what a plan says of a value.
+// verdict is a plan's result for a value.
 type verdict uint8
 
 const (
 	valid verdict = iota
-	// unknown: it is upstream's to say.
+	// unknown: upstream has to decide.
 	unknown
-	// invalid is a verdict within a node alone (of what is not to be valid, or by one branch of several).
+	// invalid is a verdict within a node only (by the schema of not, or by one branch of several).
 	invalid
 )
 
-// Valid tells whether an object is valid for sure: by all that the schema says of values, of lists of the types map and set and of
-// objects within it. What it is called with is not changed. An update is judged as a creation is: what stays as it was may be invalid,
-// which is upstream's to say.
+// Valid reports whether an object is certainly valid: by the schema's rules for values, for lists of the types map and set and for
+// embedded objects. It does not change its arguments. An update is judged as a creation: an unchanged value may be invalid, which
+// upstream has to decide.
 //
-// Not judged: apiVersion, kind and metadata beyond what the schema says of them, and rules in CEL.
+// Not judged: apiVersion, kind and metadata beyond the schema's rules for them, and rules in CEL.
 func (n *Node) Valid(object map[string]any, update bool) bool {
 	if n == nil {
 		return false
@@ -50,7 +50,7 @@ func worst(a, b verdict) verdict {
 	return b
 }
 
-// allows tells whether a type is one that is allowed.
+// allows reports whether a type is allowed.
 func (n *Node) allows(is typeSet) verdict {
 	switch {
 	case n.types == 0 || n.types&is != 0:
@@ -61,8 +61,8 @@ func (n *Node) allows(is typeSet) verdict {
 	return invalid
 }
 
-// checkJunctors looks at what is said of the value by other schemas. Where an invalid branch counts, ratcheting in an update makes
-// branches valid that would not be.
+// checkJunctors checks the value by the schemas in allOf, anyOf, oneOf and not. Where an invalid branch counts, ratcheting in an
+// update may make invalid branches valid.
 func (n *Node) checkJunctors(v any, update bool) verdict {
 	for _, of := range n.allOf {
 		if is := of.check(v, update); is != valid {

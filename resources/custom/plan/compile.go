@@ -11,10 +11,10 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// Compile makes the plan of a schema: validation is the form of it that upstream's validator takes, structural the one that prunes and
-// defaults, with its defaults pruned. It keeps neither.
+// Compile makes the plan of a schema: validation is the form of it for upstream's validator, structural the form for pruning and
+// defaulting, with its defaults pruned. It keeps neither.
 //
-// There is no plan (nil) of a schema without a structure.
+// A schema without a structure has no plan (nil).
 func Compile(validation *spec.Schema, structural *structuralschema.Structural) *Node {
 	if validation == nil || structural == nil {
 		return nil
@@ -22,7 +22,7 @@ func Compile(validation *spec.Schema, structural *structuralschema.Structural) *
 	return compile(validation, structural)
 }
 
-// compile makes a node, and those below it. s is nil within allOf and the like, which say nothing of the structure.
+// compile makes a node, and those below it. s is nil within allOf and the like, which do not define the structure.
 func compile(v *spec.Schema, s *structuralschema.Structural) *Node {
 	return build(v, s, childrenOf(v, s))
 }
@@ -31,7 +31,7 @@ func compile(v *spec.Schema, s *structuralschema.Structural) *Node {
 type children struct {
 	item, entry *Node
 	fields      map[string]*Node
-	// differ: the two forms of the schema do not have the same ones.
+	// differ: the children of the two forms of the schema differ.
 	differ bool
 }
 
@@ -66,7 +66,7 @@ func childrenOf(v *spec.Schema, s *structuralschema.Structural) (c children) {
 	return c
 }
 
-// build makes a node of what a schema says besides those below it.
+// build makes a node from a schema and its children.
 func build(v *spec.Schema, s *structuralschema.Structural, c children) *Node {
 	n := &Node{nullable: v.Nullable, formatted: v.Format != ""}
 	n.readTypes(v)
@@ -90,7 +90,7 @@ func build(v *spec.Schema, s *structuralschema.Structural, c children) *Node {
 	return n.shared()
 }
 
-// differs notes whether the two forms of the schema are not of one, which ought not to be.
+// differs records that the two forms of the schema do not match, which should not happen.
 func (n *Node) differs(do bool) {
 	n.foreign, n.odd = n.foreign || do, n.odd || do
 }
@@ -127,8 +127,8 @@ func (n *Node) readScalars(v *spec.Schema) {
 	n.min, n.max = n.bound(v.Minimum, v.ExclusiveMinimum), n.bound(v.Maximum, v.ExclusiveMaximum)
 }
 
-// bound reads a minimum or a maximum. One that the type itself does not allow makes every number invalid, and one that is no int64 is
-// compared in odd ways.
+// bound reads a minimum or a maximum. A bound that the type itself does not allow makes every number invalid, and one that is not an
+// int64 is compared in odd ways, so both are left to upstream.
 func (n *Node) bound(at *float64, exclusive bool) *bound {
 	if at == nil {
 		return nil
@@ -179,7 +179,8 @@ func (n *Node) readFields(v *spec.Schema, s *structuralschema.Structural, c chil
 	n.properties, n.required, n.fields = boundsOf(v.MinProperties, v.MaxProperties), v.Required, c.fields
 	for _, name := range slices.Sorted(maps.Keys(c.fields)) {
 		field := c.fields[name]
-		// Of a branch that fails beside the right one of oneOf, upstream's validator keeps errors that begin so, as those of fields do.
+		// If a branch of oneOf fails beside the matching one, upstream's validator keeps errors with this prefix, which errors for such
+		// fields have.
 		n.foreign = n.foreign || strings.HasPrefix(name, "IMPORTANT!")
 		if s != nil && field.fallback != nil {
 			n.defaults = append(n.defaults, name)
@@ -206,7 +207,7 @@ func (n *Node) readJunctors(v *spec.Schema) {
 	}
 }
 
-// shared returns the node that says the same as n.
+// shared returns the node in use that is equal to n.
 func (n *Node) shared() *Node {
 	key := n.key()
 	shared, _ := nodes.of(key, func() (*Node, error) { return n, nil })

@@ -2,19 +2,19 @@ package plan
 
 import "k8s.io/apimachinery/pkg/runtime"
 
-// pruning is what is to become of fields that the schema does not know.
+// pruning is the treatment of fields that the schema does not have.
 type pruning uint8
 
 const (
 	prune pruning = iota
-	// keep leaves them alone, and goes on with those that it knows.
+	// keep leaves them unchanged, and continues with the known fields.
 	keep
-	// none: nothing is pruned here, nor below.
+	// none: nothing is pruned at this place or below it.
 	none
 )
 
-// Fill does what upstream's Default does to an object: it fills in what is missing, or null where null is not allowed, and drops
-// nothing. It is not ok, and nothing is done, where the plan does not cover that.
+// Fill does the same as upstream's Default: it sets missing fields to their defaults, and nulls that are not allowed, and drops nothing. If
+// the plan does not cover the schema, ok is false and the object unchanged.
 func (n *Node) Fill(object map[string]any) (ok bool) {
 	if n == nil || n.odd {
 		return false
@@ -24,8 +24,8 @@ func (n *Node) Fill(object map[string]any) (ok bool) {
 	return true
 }
 
-// Clean tells whether Prune, PruneNonNullableNullsWithoutDefaults and Coerce would leave an object as it is. It changes nothing. plain tells
-// whether Coerce would leave metadata as it is; that of the object itself is not looked at.
+// Clean reports whether Prune, PruneNonNullableNullsWithoutDefaults and Coerce would leave an object unchanged. It changes nothing. plain
+// reports whether Coerce would leave metadata unchanged; it is not called for the metadata of the object itself.
 func (n *Node) Clean(object map[string]any, plain func(metadata any) bool) bool {
 	if n == nil {
 		return false
@@ -36,7 +36,7 @@ func (n *Node) Clean(object map[string]any, plain func(metadata any) bool) bool 
 }
 
 type completer struct {
-	// dry: nothing is changed, and there are no defaults; found tells whether there was something to do.
+	// dry: nothing is changed or defaulted; found reports whether there was a change to make.
 	dry, found bool
 	plain      func(metadata any) bool
 }
@@ -55,7 +55,7 @@ func (c *completer) value(n *Node, v any, p pruning) {
 	}
 }
 
-// object completes an object. At a place of which the schema says nothing (n is nil), everything would be pruned.
+// object completes an object. Where the schema defines nothing (n is nil), every field would be pruned.
 func (c *completer) object(n *Node, object map[string]any, p pruning, root bool) {
 	if n == nil {
 		c.found = c.found || len(object) > 0
@@ -98,7 +98,7 @@ func (c *completer) object(n *Node, object map[string]any, p pruning, root bool)
 	}
 }
 
-// isPlain tells whether an object within another one has what is there in all objects as it is stored.
+// isPlain reports whether an embedded object has apiVersion, kind and metadata in their stored form.
 func (c *completer) isPlain(object map[string]any) bool {
 	for name, v := range object {
 		_, text := v.(string)
@@ -109,7 +109,7 @@ func (c *completer) isPlain(object map[string]any) bool {
 	return true
 }
 
-// null completes a null that is not allowed. One that has no default is to be dropped, but not by Fill.
+// null completes a null that is not allowed. Without a default it has to be dropped, but not by Fill.
 func (c *completer) null(child *Node, object map[string]any, name string) {
 	switch {
 	case child.fallback == nil:
@@ -119,8 +119,8 @@ func (c *completer) null(child *Node, object map[string]any, name string) {
 	}
 }
 
-// fill writes a default, and the defaults within it. What is in it was pruned when the schema was read, but for nulls, which upstream
-// does not look for any more.
+// fill writes a default, and the defaults within it. The default was pruned when the schema was read, except for nulls, which upstream does
+// not check again.
 func (c *completer) fill(child *Node, object map[string]any, name string) {
 	object[name] = c.filled(child)
 }

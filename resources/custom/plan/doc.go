@@ -1,14 +1,14 @@
-// Package plan does with the objects of a custom resource, along a plan that is compiled from its schema once, what upstream's
-// packages do by walking the schema anew: it finds out whether an object is valid, and it prunes and defaults objects.
+// Package plan processes objects of a custom resource along a plan that is compiled from its schema once; upstream's packages walk
+// the schema each time. It determines whether an object is valid, and prunes and defaults objects.
 //
-// A plan may only say that an object is valid. What it does not cover, or would refuse, is upstream's to judge, which has the words
-// for it: apiextensions' schema validator, list types and embedded objects. Upstream's behaviour is followed down to its oddities
-// wherever the plan has an opinion; where the oddity is not worth it (a number in an enum, multipleOf, a float where an integer
-// belongs) the plan has none.
+// The only definite verdict of a plan is that an object is valid. Upstream decides what the plan does not cover or would refuse, and
+// words the errors: apiextensions' schema validator, list types and embedded objects. The plan follows upstream's behaviour down to its
+// oddities wherever it has a verdict; where the oddity is not worth it (a number in an enum, multipleOf, a float where an integer
+// belongs) it has none.
 //
-//	node.go      what a plan is made of
+//	node.go      the nodes of a plan
 //	compile.go   a plan of a schema; stored.go, of its text
-//	intern.go    nodes that say the same are one, whatever definitions they are of
-//	check.go     is it valid? scalar.go, list.go: of values that are no objects
+//	intern.go    equal nodes are shared, also between definitions
+//	check.go     validation; scalar.go, list.go: of values that are not objects
 //	complete.go  pruning, nulls and defaults
 package plan

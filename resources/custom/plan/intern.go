@@ -7,13 +7,13 @@ import (
 	"weak"
 )
 
-// interned has the values that are in use, by what they are made of. It keeps none of them alive.
+// interned has the values in use by their keys. It keeps none of them alive.
 type interned[T any] struct {
 	mu   sync.Mutex
 	made map[string]weak.Pointer[T]
 }
 
-// of returns the value that is made of a key.
+// of returns the value of a key.
 func (t *interned[T]) of(key string, make func() (*T, error)) (*T, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -32,7 +32,7 @@ func (t *interned[T]) of(key string, make func() (*T, error)) (*T, error) {
 	return v, nil
 }
 
-// forget removes a value that is gone, unless it has been made again.
+// forget removes a value that was collected, unless it has been made again.
 func (t *interned[T]) forget(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,14 +47,14 @@ func (t *interned[T]) size() int {
 	return len(t.made)
 }
 
-// nodes are those of all plans: published definitions say the same at most of their places. The key of a node has the addresses of
-// its children, which are theirs as long as it is alive.
+// nodes are the nodes of all plans: published definitions are equal at most of their places. The key of a node has the addresses
+// of its children, which stay valid as long as the node is alive.
 var nodes interned[Node]
 
 // patterns are the regular expressions of all nodes.
 var patterns interned[pattern]
 
-// pattern is a regular expression. It is compiled when a text first meets it: a few bytes may stand for a large program.
+// pattern is a regular expression. It is compiled when it is first checked: a few bytes may stand for a large program.
 type pattern struct {
 	compiled func() (*regexp.Regexp, error)
 }
@@ -63,7 +63,7 @@ func newPattern(text string) *pattern {
 	return &pattern{sync.OnceValues(func() (*regexp.Regexp, error) { return regexp.Compile(text) })}
 }
 
-// check holds a text against the pattern.
+// check matches a text against the pattern.
 func (p *pattern) check(s string) verdict {
 	switch expression, err := p.compiled(); {
 	case err != nil:
@@ -74,5 +74,5 @@ func (p *pattern) check(s string) verdict {
 	return valid
 }
 
-// Nodes is how many nodes there are in all plans that are in use.
+// Nodes is the number of nodes of all plans in use.
 func Nodes() int { return nodes.size() }

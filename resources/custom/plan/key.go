@@ -9,11 +9,10 @@ import (
 	"slices"
 )
 
-// nodeKey is made of all that a node says: nodes that say the same have the same key, and no others do. Everything is written with its length, or
-// with how many there are.
+// nodeKey is an encoding of a node: equal nodes have the same key, and no others do. Everything is written with its length or its count.
 type nodeKey []byte
 
-// key has all that a node says, and the addresses of its children.
+// key has all fields of a node, and the addresses of its children.
 func (n *Node) key() string {
 	k := make(nodeKey, 0, 128+16*len(n.fields))
 	k.flags(n.foreign, n.nullable, n.formatted, n.int32, n.noFloats, n.open, n.closed, n.preserve)
@@ -45,7 +44,7 @@ func (n *Node) key() string {
 	return string(k)
 }
 
-// flags writes up to eight.
+// flags writes up to eight flags.
 func (k *nodeKey) flags(all ...bool) {
 	var b byte
 	for i, is := range all {
@@ -74,17 +73,17 @@ func (k *nodeKey) texts(all []string) {
 	}
 }
 
-// nodes writes the addresses of nodes, which are theirs as long as they are alive.
+// nodes writes the addresses of nodes, which stay valid as long as these are alive.
 func (k *nodeKey) nodes(all ...*Node) {
 	for _, n := range all {
 		k.number(address(n))
 	}
 }
 
-// address is that of what a pointer points to.
+// address is the address in a pointer.
 func address(pointer any) int64 { return int64(reflect.ValueOf(pointer).Pointer()) }
 
-// value writes a value of JSON, whose numbers have types.
+// value writes a JSON value, with the types of numbers.
 func (k *nodeKey) value(v any) {
 	switch v := v.(type) {
 	case nil:

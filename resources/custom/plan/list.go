@@ -25,7 +25,7 @@ func (n *Node) checkList(list []any, update bool) verdict {
 	return n.checkJunctors(list, update)
 }
 
-// distinct tells whether the items of a list are surely those of a list of its type: none of them is there twice.
+// distinct reports whether the items of a list are certainly distinct by the rules of its list type.
 func (n *Node) distinct(list []any) bool {
 	switch n.list {
 	case setList:
@@ -36,7 +36,7 @@ func (n *Node) distinct(list []any) bool {
 	return true
 }
 
-// few is how many items are compared with each other. More are found by a map.
+// few is the greatest length of a list whose items are compared with each other. Longer lists use a map.
 const few = 16
 
 func distinctScalars(list []any) bool {
@@ -67,10 +67,10 @@ func distinctScalars(list []any) bool {
 	return len(seen) == len(list)
 }
 
-// absent is the value of a key that an item does not have.
+// absent stands for a key field that an item does not have.
 type absent struct{}
 
-// distinctKeys tells whether all items are objects of which no two have the same keys.
+// distinctKeys reports whether all items are objects of which no two have the same keys.
 func (n *Node) distinctKeys(list []any) bool {
 	for _, v := range list {
 		item, ok := v.(map[string]any)
@@ -120,8 +120,8 @@ func (n *Node) sameKeys(a, b map[string]any) bool {
 	return true
 }
 
-// keyable values are the same when Go says so. Upstream compares several keys as JSON, where 1 is 1.0, and texts that are not UTF-8
-// become the same.
+// keyable reports whether Go's == compares a key value as upstream does. Upstream compares several keys as JSON, where 1 is 1.0,
+// and different texts that are not UTF-8 become equal.
 func keyable(v any) bool {
 	switch v := v.(type) {
 	case bool, int64:

@@ -1,20 +1,20 @@
 package plan
 
-// Node is the plan of the values at one place of a schema, for all places that say the same. It does not change once it is made.
+// Node is the plan of the values at one place of a schema, for all equal places. It is immutable.
 type Node struct {
-	// foreign: the schema says something that only upstream's validator knows.
+	// foreign: only upstream's validator knows a feature of the schema.
 	foreign bool
-	// types are the JSON types that are allowed. None: all are.
+	// types are the allowed JSON types. None: all are.
 	types    typeSet
 	nullable bool
-	// formatted: a type that does not fit is not always refused, where there is a format.
+	// formatted: if there is a format, a wrong type is not always refused.
 	formatted bool
 
 	enum []any
 	text textRules
 	// int32 values are within 32 bits.
 	int32    bool
-	noFloats bool // floats are upstream's to judge
+	noFloats bool // floats are left to upstream
 	min, max *bound
 
 	item       *Node
@@ -23,8 +23,8 @@ type Node struct {
 	keys       []string
 	fields     map[string]*Node
 	required   []string
-	properties bounds // how many there are
-	// open: other fields than those listed are known, too. entry is their node; nil: their schema says nothing.
+	properties bounds // of the number of fields
+	// open: fields other than the listed ones are known, too. entry is their node; nil: their schema defines nothing.
 	open  bool
 	entry *Node
 	// closed: other fields are not valid.
@@ -33,28 +33,28 @@ type Node struct {
 	allOf, anyOf, oneOf []*Node
 	not                 *Node
 
-	// What only pruning and defaulting go by.
+	// These fields are only for pruning and defaulting.
 	preserve, embedded bool
 	fallback           any // the default; nil: there is none
 	defaults           []string
-	// odd: here or below the two forms of the schema are not of one, and the plan covers nothing.
+	// odd: here or below, the two forms of the schema do not match, and the plan covers nothing.
 	odd bool
 }
 
-// textRules are those of strings.
+// textRules are the rules for strings.
 type textRules struct {
 	length  bounds
 	pattern *pattern // nil: there is none
-	// format is one that strings are held against; empty: there is none, or nobody knows it.
+	// format is the format that strings are checked for; empty: there is none, or it is unknown.
 	format string
 }
 
-// bounds are the least and the most of something that is counted.
+// bounds are the least and the greatest number of elements.
 type bounds struct{ min, max int64 }
 
 func (b bounds) hold(n int64) bool { return b.min <= n && n <= b.max }
 
-// bound is the minimum or the maximum of a number, in the two forms by which upstream compares it.
+// bound is the minimum or the maximum of a number, in the two forms that upstream compares.
 type bound struct {
 	whole     int64
 	float     float64
@@ -76,7 +76,7 @@ var typesByName = map[string]typeSet{
 	"boolean": aBoolean, "string": aString, "integer": anInteger, "number": aNumber, "array": anArray, "object": anObject,
 }
 
-// listType is how the items of a list are told apart.
+// listType determines which items of a list are equal.
 type listType uint8
 
 const (
@@ -85,7 +85,7 @@ const (
 	mapList
 )
 
-// field finds the node of a field, nil for one of which the schema says nothing. known is false for a field that is to be pruned.
+// field finds the node of a field, nil if the schema does not define it. known is false for a field that has to be pruned.
 func (n *Node) field(name string) (child *Node, known bool) {
 	if child, known = n.fields[name]; known {
 		return child, true

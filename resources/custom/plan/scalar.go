@@ -37,7 +37,8 @@ func (n *Node) checkText(s string) verdict {
 	return valid
 }
 
-// listed tells whether a value is in the enum. Upstream takes a number for the text, or for another number, that Go converts it to.
+// listed reports whether a value is in the enum. Upstream also accepts a number for the text, or for the other number, that Go
+// converts it to.
 func (n *Node) listed(v any) verdict {
 	if len(n.enum) == 0 {
 		return valid

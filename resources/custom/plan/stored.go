@@ -16,8 +16,8 @@ import (
 )
 
 // CompileStored makes the plan of a schema from its text, as this server stores it (a JSONSchemaProps of apiextensions.k8s.io/v1): the same
-// one that Compile makes of what upstream's packages read in it. What a text says again and again, and definitions do, is read once, and
-// descriptions are not. It is not ok where the text is not as expected, or something is left to upstream.
+// plan that Compile makes from the forms that upstream's packages read. Repeated parts of a text, which definitions have, are read once,
+// and descriptions are not read. ok is false where the text has an unexpected form, or is left to upstream.
 func CompileStored(schema string) (n *Node, ok bool) {
 	t, ok := jsonscan.NewIndex(schema)
 	if !ok {
@@ -30,11 +30,11 @@ func CompileStored(schema string) (n *Node, ok bool) {
 
 type storedReader struct {
 	*jsonscan.Index
-	// made are the nodes of the texts that were read.
+	// made are the nodes of the parts that were read, by their text.
 	made map[string]*Node
 }
 
-// shell is what a schema says but for those below it.
+// shell is a schema without the schemas below it.
 type shell struct {
 	v spec.Schema
 	s structuralschema.Structural
@@ -42,7 +42,7 @@ type shell struct {
 	// junctors are the texts of allOf and the like.
 	junctors []string
 	either   bool
-	// fallback tells whether there is a default, ownDefaults whether there are some in apiVersion, kind or metadata.
+	// fallback: there is a default. ownDefaults: there are some in apiVersion, kind or metadata.
 	fallback, ownDefaults bool
 }
 
@@ -56,7 +56,7 @@ func (r *storedReader) node(at jsonscan.Span) *Node {
 		return nil
 	}
 	if h.ownDefaults && (r.IsWhole(at) || h.s.XEmbeddedResource) {
-		return nil // upstream drops what metadata cannot be
+		return nil // upstream drops invalid parts of metadata
 	}
 	n := build(&h.v, &h.s, h.c)
 	if h.fallback && !n.keeps(n.fallback) {
@@ -66,14 +66,14 @@ func (r *storedReader) node(at jsonscan.Span) *Node {
 	return n
 }
 
-// keeps tells whether upstream would leave a default as it is, which it prunes when it reads a schema.
+// keeps reports whether upstream's pruning, which it does when it reads a schema, would leave a default unchanged.
 func (n *Node) keeps(fallback any) bool {
 	c := completer{dry: true}
 	c.value(n, fallback, prune)
 	return !c.found && !n.embedded
 }
 
-// finish adds what several members have a say in.
+// finish sets the fields that depend on several members.
 func (h *shell) finish() bool {
 	if h.either {
 		h.v.Type = spec.StringOrArray{"integer", "string"}
@@ -86,7 +86,7 @@ func (h *shell) finish() bool {
 
 var stripFormat = validation.StripUnsupportedFormatsPostProcessorForVersion(environment.DefaultCompatibilityVersion())
 
-// readJunctors has upstream read them.
+// readJunctors reads allOf and the like by upstream's code.
 func (h *shell) readJunctors(text string) bool {
 	var written apiextensionsv1.JSONSchemaProps
 	props := &apiextensions.JSONSchemaProps{}
@@ -149,7 +149,7 @@ func (r *storedReader) member(h *shell, name string, at jsonscan.Span) bool {
 	return h.number(name, text)
 }
 
-// below reads the schemas within one.
+// below reads the schemas below one.
 func (r *storedReader) below(h *shell, name string, at jsonscan.Span) bool {
 	text := r.Of(at)
 	switch name {
@@ -162,7 +162,7 @@ func (r *storedReader) below(h *shell, name string, at jsonscan.Span) bool {
 		return r.Members(at, func(name string, v jsonscan.Span) bool {
 			h.ownDefaults = h.ownDefaults || isMeta(name) && strings.Contains(r.Of(v), `"default":`)
 			field := r.node(v)
-			h.c.fields[strings.Clone(name)] = field // which does not keep the text
+			h.c.fields[strings.Clone(name)] = field // a clone, which does not keep the text
 			return field != nil
 		}) && len(h.c.fields) > 0
 	}
@@ -176,7 +176,7 @@ func (r *storedReader) below(h *shell, name string, at jsonscan.Span) bool {
 	return h.c.entry != nil
 }
 
-// number reads a limit. Others are not covered.
+// number reads a limit. Other members are not covered.
 func (h *shell) number(name, text string) bool {
 	whole := map[string]**int64{"maxLength": &h.v.MaxLength, "minLength": &h.v.MinLength, "maxItems": &h.v.MaxItems, "minItems": &h.v.MinItems,
 		"maxProperties": &h.v.MaxProperties, "minProperties": &h.v.MinProperties}
