@@ -18,7 +18,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// authorizer is who expressions ask.
+// authorizer is the authorizer for expressions.
 func (c Config) authorizer() authorizer.Authorizer {
 	return authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 		if c.Authorizer == nil {
@@ -28,11 +28,11 @@ func (c Config) authorizer() authorizer.Authorizer {
 	})
 }
 
-// ownHost is the server itself, as webhooks name it (behind.Self).
+// ownHost is the address of the server itself, as webhooks name it (behind.Self).
 const ownHost = "kubernetes.default.svc:443"
 
-// credentials says how webhooks are called: as the configuration of the plugins has it, which is what others say; but those that the
-// server itself serves, within the process. What is read of their answers is bounded.
+// credentials resolves the clients of webhooks: by the configuration of the plugins, which others has, but within the process for
+// webhooks that the server itself serves. The size of their answers is bounded.
 func (c Config) credentials(others webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 	within := func() *rest.Config {
 		return &rest.Config{WrapTransport: func(http.RoundTripper) http.RoundTripper { return c.Loopback }}
@@ -53,7 +53,7 @@ func (c Config) credentials(others webhook.AuthenticationInfoResolver) webhook.A
 	}
 }
 
-// imagePolicy makes ImagePolicyWebhook known, with answers that are bounded.
+// imagePolicy registers ImagePolicyWebhook, with bounded answers.
 func imagePolicy(ps *admission.Plugins) {
 	ps.Register(imagepolicy.PluginName, func(config io.Reader) (admission.Interface, error) {
 		p, err := imagepolicy.NewImagePolicyWebhook(config)
@@ -69,7 +69,7 @@ func imagePolicy(ps *admission.Plugins) {
 	})
 }
 
-// exclusions tells plugins which types are nothing to webhooks and policies.
+// exclusions tells plugins which types are exempt from webhooks and policies.
 type exclusions struct{}
 
 // Initialize implements admission.PluginInitializer.

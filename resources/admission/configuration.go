@@ -13,10 +13,10 @@ import (
 )
 
 // ReadConfiguration reads the file of kube-apiserver's --admission-control-config-file, an AdmissionConfiguration of
-// apiserver.config.k8s.io; empty: nobody configures any plugin. enable are the plugins that are on besides the defaults: two of
-// them have an older form of the file for themselves.
+// apiserver.config.k8s.io; empty: no plugin is configured. enable are the plugins that are on besides the defaults: two of them
+// have an older form of the file for themselves.
 //
-// Errors: those of upstream, about the file or one that it names. What is in a plugin's section is read by New.
+// Errors: those of upstream, about the file or one that it names. New reads the sections of the plugins.
 func ReadConfiguration(file string, enable []string) (admission.ConfigProvider, error) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
@@ -30,7 +30,7 @@ func ReadConfiguration(file string, enable []string) (admission.ConfigProvider, 
 	return provider, nil
 }
 
-// readable tells what is wrong with the files that a configuration names. Upstream ends the process when it cannot read one.
+// readable returns the error of an unreadable file that a configuration names. Upstream ends the process on such a file.
 func readable(file string) error {
 	if file == "" {
 		return nil

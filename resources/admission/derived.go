@@ -7,34 +7,34 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// derived is something made of all objects of some types, which is made again by the first who asks for it after one of them has
-// changed. While nothing changes it costs a look-up for each type, and nothing follows anything.
+// derived is a value computed from all objects of some types. The first caller after a change of one of them computes it again.
+// While nothing changes it costs a look-up for each type, and needs no watch.
 //
-// Invariant: what get returns was made of a state that has every change whose commit by this server had returned before get was
-// called, and every change of others that a read of this server had shown. It is Changed of the store that says so: a watch is
-// woken a moment after reads show a change.
+// Invariant: the result of get is computed from a state that has every change whose commit by this server had returned before
+// get was called, and every change of other servers that a read of this server had shown. It uses the store's Changed: a watch
+// is notified a moment after reads show a change.
 type derived[T any] struct {
 	store     resources.Reader
 	resources []string
-	// make makes it of what reads show now, at whatever point.
+	// make computes the value from the present state of reads, at whatever point.
 	make func(ctx context.Context) (T, error)
 	made atomic.Pointer[madeAt[T]]
 
-	// making is held by who makes it anew, which may wait for the store.
+	// making is held while the value is computed, which may wait for the store.
 	making chan struct{}
 }
 
-// madeAt is what was made when the types had changed so far, or further.
+// madeAt is a value, and the numbers of Changed from before its computation.
 type madeAt[T any] struct {
 	value   T
-	changed []int64 // of each of resources
+	changed []int64 // for each of resources
 }
 
 func newDerived[T any](store resources.Reader, make_ func(context.Context) (T, error), resources ...string) *derived[T] {
 	return &derived[T]{store: store, resources: resources, make: make_, making: make(chan struct{}, 1)}
 }
 
-// get returns it. Errors: those of make, and the context's.
+// get returns the value. Errors: those of make, and the context's.
 func (d *derived[T]) get(ctx context.Context) (T, error) {
 	if m := d.made.Load(); d.upToDate(m) {
 		return m.value, nil
@@ -49,7 +49,7 @@ func (d *derived[T]) get(ctx context.Context) (T, error) {
 	if m := d.made.Load(); d.upToDate(m) {
 		return m.value, nil
 	}
-	// Before the objects are read: a change from here on is found by the next who asks.
+	// The numbers are read before the objects: the next call finds a later change.
 	changed := make([]int64, len(d.resources))
 	for i, resource := range d.resources {
 		changed[i] = d.store.Changed(resource)

@@ -11,15 +11,15 @@ import (
 	"github.com/rowlock/rowlock/resources/indexer"
 )
 
-// follower tells a handler what has changed among the objects of a type. Nobody wakes it: who depends on the handler has it
-// catch up first, so that the handler is not behind either.
+// follower reports the changes of a type's objects to a handler. It does not watch: a caller that depends on the handler
+// calls catchUp first, so that the handler is up to date.
 type follower struct {
 	store   resources.Reader
 	indexer *indexer.Indexer
 	handler cache.ResourceEventHandler
 
 	mu sync.Mutex
-	// seen is nil before it is caught up for the first time.
+	// seen is nil before the first catchUp.
 	seen map[string]seenObject // by path
 }
 
@@ -65,9 +65,9 @@ func (f *follower) catchUp() (failed error) {
 	return failed
 }
 
-// catchUp tells the handlers of a type what has changed.
+// catchUp reports the changes to the handlers of a type.
 //
-// Errors: those of the Reader, and what there is that cannot be read; the handlers were told of the rest.
+// Errors: those of the Reader, and those of unreadable objects; the handlers get the other changes.
 func (f *storeInformers) catchUp(resource string) error {
 	var failed error
 	for _, follower := range f.followers {
@@ -78,13 +78,13 @@ func (f *storeInformers) catchUp(resource string) error {
 	return failed
 }
 
-// AddEventHandler has a handler told of changes, by storeInformers.catchUp.
+// AddEventHandler registers a handler, to which storeInformers.catchUp reports changes.
 func (i *storeInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	i.factory.followers = append(i.factory.followers, &follower{store: i.factory.store, indexer: i.indexer, handler: h})
 	return synced{}, nil
 }
 
-// synced is the registration of a handler that is never behind when it is needed.
+// synced is the registration of a handler that is up to date whenever it is needed.
 type synced struct {
 	cache.ResourceEventHandlerRegistration // nil
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// immortalNamespaces cannot be deleted: clients of every kind count on them.
+// immortalNamespaces cannot be deleted: clients of every kind rely on them.
 var immortalNamespaces = map[string]bool{
 	metav1.NamespaceDefault: true, metav1.NamespaceSystem: true, metav1.NamespacePublic: true,
 }
 
-// NamespaceLifecycle is kube-apiserver's admission plugin of this name, over a Store: nothing is made in a namespace
-// that does not exist or is being deleted, and the namespaces that clients count on stay.
+// NamespaceLifecycle is kube-apiserver's admission plugin of this name, over a Store: it refuses objects in a namespace
+// that does not exist or is being deleted, and the deletion of the namespaces that clients rely on.
 type NamespaceLifecycle struct{ Store resources.Reader }
 
 var _ admission.MutationInterface = NamespaceLifecycle{}
@@ -33,13 +33,14 @@ func (NamespaceLifecycle) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update || op == admission.Delete
 }
 
-// Admit implements admission.MutationInterface. It changes nothing, and comes first so that nothing is done in vain.
+// Admit implements admission.MutationInterface. It changes nothing, and comes first so that other plugins do no useless
+// work.
 func (p NamespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	isNamespace := a.GetKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}
 	if isNamespace && a.GetOperation() == admission.Delete && immortalNamespaces[a.GetName()] {
 		return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), errors.New("this namespace may not be deleted"))
 	}
-	// A review of access asks about a namespace, whether it exists or not.
+	// A review of access concerns a namespace, whether it exists or not.
 	if isNamespace || a.GetNamespace() == "" || a.GetOperation() == admission.Delete ||
 		a.GetResource().GroupResource() == (schema.GroupResource{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}) {
 		return nil
@@ -47,11 +48,11 @@ func (p NamespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, _
 	key := resources.Key{Resource: "namespaces", Name: a.GetNamespace()}
 	ns, err := p.Store.Get(ctx, key, resources.At{Match: resources.Any})
 	if errors.Is(err, resources.ErrNotFound) {
-		// Another server may have made it a moment ago.
+		// Another server may have created it a moment ago.
 		ns, err = p.Store.Get(ctx, key, resources.At{Match: resources.MostRecent})
 	}
 	if errors.Is(err, resources.ErrNotFound) {
-		if why := content.IsPathSegmentName(a.GetNamespace()); len(why) > 0 { // kube-apiserver asks itself for it, and cannot
+		if why := content.IsPathSegmentName(a.GetNamespace()); len(why) > 0 { // kube-apiserver gets the namespace from itself, and fails
 			return apierrors.NewInternalError(fmt.Errorf("invalid resource name %q: %v", a.GetNamespace(), why))
 		}
 		return apierrors.NewNotFound(corev1.Resource("namespaces"), a.GetNamespace())

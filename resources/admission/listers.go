@@ -22,7 +22,8 @@ import (
 	"github.com/rowlock/rowlock/resources/indexer"
 )
 
-// storeInformers are informers that keep nothing: their listers read the Store (package indexer). It has the groups that plugins ask for; another one would fail loudly when the server starts.
+// storeInformers are informers without a cache: their listers read the Store (package indexer). It has the groups that plugins need; the use of
+// another one would panic when the server starts.
 type storeInformers struct {
 	informers.SharedInformerFactory // nil
 
@@ -30,7 +31,7 @@ type storeInformers struct {
 	registry  *resources.Registry
 	mu        sync.Mutex
 	informers map[reflect.Type]*storeInformer
-	// followers are complete when the plugins are made.
+	// followers is complete when the plugins have been made.
 	followers []*follower
 }
 
@@ -60,7 +61,7 @@ func (r registrationInformers) V1() admissionregistrationv1.Interface {
 	return admissionregistrationv1.New(r.f, "", nil)
 }
 
-// resourceInformers has one version of the group: the informers of all would link a client for each.
+// resourceInformers has one version of the group: the informers of all versions would link a client for each.
 type resourceInformers struct {
 	resource.Interface // nil
 
@@ -80,7 +81,7 @@ func (f *storeInformers) InformerFor(obj runtime.Object, _ internalinterfaces.Ne
 	return f.informers[of]
 }
 
-// informerOf returns the informer of a type that somebody has asked for, by its name in the store.
+// informerOf returns the informer of a type that InformerFor was called for, by its name in the store.
 func (f *storeInformers) informerOf(resource string) *storeInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,7 +93,7 @@ func (f *storeInformers) informerOf(resource string) *storeInformer {
 	return nil
 }
 
-// storeInformer is an informer of which the lister is used; see followers.go for what else there is.
+// storeInformer is an informer whose lister is used; followers.go has its handlers.
 type storeInformer struct {
 	cache.SharedIndexInformer // nil
 

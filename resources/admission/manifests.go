@@ -9,8 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 )
 
-// loadFrom has the plugin take policies from the files of the directory that its configuration names, besides those that are
-// stored: load reads them, at the start and when they change, and compile refuses one that cannot be in force.
+// loadFrom makes the plugin take policies from the files in its configured directory, besides the stored ones: load reads them,
+// at the start and when they change, and compile refuses an invalid one.
 func (p policyPlugin[P, B, E]) loadFrom(load source.PolicyLoadFunc[P, B], compile source.PolicyCompiler[P, E], counted metrics.ManifestType) {
 	nameOf := func(b B) string { return p.source.policyOf(b).GetPolicyName().Name }
 	p.SetStaticSourceFactory(func(dir string) (generic.ReloadableSource[hook[P, B, E]], error) {
@@ -34,7 +34,7 @@ func (p *mutatingPolicies) SetManifestLoaders(l *initializer.ManifestLoaders) {
 	}, metrics.MAPManifestType)
 }
 
-// SetManifestLoaders implements initializer.WantsManifestLoaders, in the same way.
+// SetManifestLoaders implements initializer.WantsManifestLoaders, as that of mutatingPolicies.
 func (p validatingPolicies) SetManifestLoaders(l *initializer.ManifestLoaders) {
 	if l.LoadValidatingPolicyManifests == nil {
 		return

@@ -15,8 +15,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// params are what policies are parametrized with: the objects of a type in a version, read from the store when a policy wants them. It
-// is an informer that upstream's code asks, and the lister of it.
+// params are the parameters of policies: the objects of a type in a version, read from the store when a policy needs them. It is both
+// the informer that upstream's code asks for, and its lister.
 type params struct {
 	store     resources.Reader
 	served    *resources.Served
@@ -29,7 +29,7 @@ func (p params) Informer() cache.SharedIndexInformer { return syncedInformer{} }
 // Lister implements informers.GenericInformer.
 func (p params) Lister() cache.GenericLister { return p }
 
-// syncedInformer is never behind.
+// syncedInformer is always up to date.
 type syncedInformer struct {
 	cache.SharedIndexInformer // nil
 }
@@ -66,7 +66,7 @@ func (p params) Get(name string) (runtime.Object, error) {
 	key := p.served.KeyOf(p.namespace, name)
 	o, err := p.store.Get(context.Background(), key, resources.At{Match: resources.Any})
 	if errors.Is(err, resources.ErrNotFound) {
-		// Another server may have made it a moment ago.
+		// Another server may have created it a moment ago.
 		o, err = p.store.Get(context.Background(), key, resources.At{Match: resources.MostRecent})
 	}
 	if errors.Is(err, resources.ErrNotFound) {
@@ -92,7 +92,7 @@ func (p params) show(o *resources.Object) (runtime.Object, error) {
 		return versioned, nil
 	}
 	if m, err := meta.Accessor(versioned); err == nil && scheme.Scheme.Recognizes(p.served.GroupVersionKind) {
-		m.SetManagedFields(nil) // the informers of kube-apiserver, of kinds that client-go has, do not keep them
+		m.SetManagedFields(nil) // kube-apiserver's informers of kinds in client-go drop them
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(versioned)
 	if err != nil {

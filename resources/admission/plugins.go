@@ -1,18 +1,18 @@
 // Package admission has kube-apiserver's admission plugins, in its order and under its names.
 //
 //	plugins.go       the list of plugins and their order; New, which makes the chain
-//	configuration.go what the plugins are configured by
+//	configuration.go the configuration of the plugins
 //	lifecycle.go     NamespaceLifecycle, which reads the Store
 //	storageclass.go  DefaultStorageClass, and protection.go, StorageObjectInUseProtection: upstream's bring volume plugins
 //	listers.go       the informers that the plugins from upstream get, whose listers read the Store
-//	followers.go     event handlers of such informers, which are caught up before a plugin is called
-//	derived.go       what is made of all objects of a type, and made again when one has changed
-//	webhooks.go      MutatingAdmissionWebhook and ValidatingAdmissionWebhook; callers.go says how they reach who is to be asked
+//	followers.go     event handlers of such informers, which are brought up to date before a plugin is called
+//	derived.go       values computed from all objects of a type, and computed again when one has changed
+//	webhooks.go      MutatingAdmissionWebhook and ValidatingAdmissionWebhook; callers.go: the connections to webhooks
 //	policies.go      ValidatingAdmissionPolicy and MutatingAdmissionPolicy, whose kinds are policies_validating.go and
-//	                 policies_mutating.go; params.go has what policies are parametrized with
-//	manifests.go     policies that are in files beside those that are stored
-//	selections.go    which webhooks or policies a write may be for
-//	quota.go         how the use of resources is measured for ResourceQuota
+//	                 policies_mutating.go; params.go has the parameters of policies
+//	manifests.go     policies in files, besides the stored ones
+//	selections.go    the webhooks or policies that may apply to a write
+//	quota.go         the measurement of the use of resources for ResourceQuota
 package admission
 
 import (
@@ -67,47 +67,47 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// Config is what the plugins work with.
+// Config has the dependencies of the plugins.
 type Config struct {
 	Store    resources.View
 	Registry *resources.Registry
-	// Client reaches the API without leaving the process, for the few plugins that ask twice or write (ResourceQuota).
+	// Client reaches the API within the process, for the few plugins that read again or write (ResourceQuota).
 	Client   kubernetes.Interface
 	Features featuregate.FeatureGate
-	// Enable and Disable name plugins besides those that are on by default, and of those, as kube-apiserver's flags
-	// --enable-admission-plugins and --disable-admission-plugins do.
+	// Enable and Disable name plugins to be turned on or off, as kube-apiserver's flags --enable-admission-plugins and
+	// --disable-admission-plugins do.
 	Enable, Disable []string
-	// Configuration is that of the plugins, by name; see ReadConfiguration. Nil: nobody configured any.
+	// Configuration is the configuration of the plugins, by name; see ReadConfiguration. Nil: none is configured.
 	Configuration admission.ConfigProvider
-	// Identity is the server's among those of its database, by which metrics of manifests are labeled.
+	// Identity is the server's identity among the members of its database, a label of the metrics of manifests.
 	Identity string
-	// Authorizer is asked by expressions. Nil: everybody may do everything.
+	// Authorizer is the authorizer for expressions. Nil: everything is allowed.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Services says where the webhook behind a Service is reached.
+	// Services resolves the address of a webhook behind a Service.
 	Services webhook.ServiceResolver
-	// Loopback reaches the server within the process, for webhooks that are the server's own.
+	// Loopback reaches the server within the process, for the server's own webhooks.
 	Loopback http.RoundTripper
-	// Observe puts something around each plugin of a name. Nil: nothing.
+	// Observe wraps each plugin with a name. May be nil.
 	Observe func(plugin admission.Interface, name string) admission.Interface
-	// Stop ends the workers that ResourceQuota starts when it is first needed.
+	// Stop ends the workers that ResourceQuota starts on first use.
 	Stop <-chan struct{}
 }
 
 // plugin is one of kube-apiserver's plugins.
 type plugin struct {
 	upstream.AdmissionPlugin
-	// register makes it known to upstream's chain.
+	// register registers it with upstream's chain.
 	register func(*admission.Plugins)
 }
 
-// own makes known a plugin of this package.
+// own registers a plugin of this package.
 func own(name string, make func() admission.Interface) func(*admission.Plugins) {
 	return func(ps *admission.Plugins) {
 		ps.Register(name, func(io.Reader) (admission.Interface, error) { return make(), nil })
 	}
 }
 
-// registrations are of all plugins, by name.
+// registrations are the registrations of all plugins, by name.
 func registrations(c Config, f *storeInformers) map[string]func(*admission.Plugins) {
 	return map[string]func(*admission.Plugins){
 		"AlwaysAdmit":                          admit.Register,
@@ -171,7 +171,7 @@ func Names() []string {
 	return names
 }
 
-// New returns the chain of the plugins that are on. Errors: a name that is unknown.
+// New returns the chain of the enabled plugins. Errors: an unknown name.
 func New(c Config) (admission.Interface, error) {
 	known := sets.New(Names()...)
 	for _, name := range slices.Concat(c.Enable, c.Disable) {
@@ -201,7 +201,7 @@ func New(c Config) (admission.Interface, error) {
 		observer = admission.DecoratorFunc(c.Observe)
 	}
 	return plugins.NewFromPlugins(names, c.Configuration, admission.PluginInitializers{
-		initializer.NewAPIServerIDInitializer(c.Identity), // first: others count under it
+		initializer.NewAPIServerIDInitializer(c.Identity), // first: other initializers use it for metrics
 		initializer.New(c.Client, nil, informers, c.authorizer(), c.Features, compatibility.DefaultBuildEffectiveVersion(), c.Stop, resources.Mapper{Registry: c.Registry}),
 		kubeadmission.NewPluginInitializer(),
 		quotaInitializer{quotas},
@@ -210,7 +210,7 @@ func New(c Config) (admission.Interface, error) {
 	}, observer)
 }
 
-// unconfigured is the configuration of plugins that nobody configured.
+// unconfigured is the configuration of plugins without one.
 type unconfigured struct{}
 
 func (unconfigured) ConfigFor(string) (io.Reader, error) { return nil, nil }

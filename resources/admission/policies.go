@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// hook is a policy as upstream's dispatchers take it: P is its type, B that of its bindings, E what it was compiled to.
+// hook is a policy in the form that upstream's dispatchers take: P is its type, B the type of its bindings, E its compiled form.
 type hook[P, B runtime.Object, E any] = generic.PolicyHook[P, B, E]
 
-// policyKind is what tells mutating policies from validating ones.
+// policyKind has the differences between mutating and validating policies.
 type policyKind[P, B runtime.Object, E any] struct {
 	// policies and bindings are the types, by their names in the store.
 	policies, bindings string
@@ -27,18 +27,19 @@ type policyKind[P, B runtime.Object, E any] struct {
 	compile            func(P) E
 }
 
-// policies are those of one kind. As upstream's source they have what upstream's finds by informers and a loop: policies that have a
-// binding, compiled, and where their params are. They are made of what the store has by the first write after a change.
+// policies are the policies of one kind. As upstream's source they provide what upstream's finds by informers and a loop: the
+// compiled policies that have a binding, and the location of their params. The first write after a change computes them from the
+// store.
 type policies[P, B runtime.Object, E any] struct {
 	policyKind[P, B, E]
 	*derived[*policySet[P, B, E]]
 	informers *storeInformers
 
-	// compiled are the policies of the last set, by name. It is used by who makes the next one alone.
+	// compiled are the policies of the last set, by name. Only the computation of the next set uses it.
 	compiled map[string]compiledPolicy[E]
 }
 
-// policySet is a state of them.
+// policySet is a state of the policies.
 type policySet[P, B runtime.Object, E any] struct {
 	selections
 	hooks []hook[P, B, E]
@@ -55,7 +56,7 @@ func newPolicies[P, B runtime.Object, E any](f *storeInformers, kind policyKind[
 	return s
 }
 
-// read makes the set of what is stored: of all of it, or there is none. A policy that cannot be read must not switch others off.
+// read makes the set of all stored policies; if one cannot be read, there is no set. An unreadable policy must not turn others off.
 func (s *policies[P, B, E]) read(context.Context) (*policySet[P, B, E], error) {
 	stored, err := s.informers.informerOf(s.policies).indexer.Items()
 	if err != nil {
@@ -94,7 +95,7 @@ func (s *policies[P, B, E]) read(context.Context) (*policySet[P, B, E], error) {
 	return set, nil
 }
 
-// policySelection is what a policy is for. What it leaves out of that is not looked at.
+// policySelection is the selection of a policy. It does not cover exclusions.
 func policySelection(m *admissionregistrationv1.MatchResources) selection {
 	if m == nil {
 		return selection{unruled: true, namespaces: readSelector(nil), objects: readSelector(nil)}
@@ -108,7 +109,7 @@ func policySelection(m *admissionregistrationv1.MatchResources) selection {
 	return s
 }
 
-// Hooks implements upstream's Source: the set that was last asked for, with the params as they are served now.
+// Hooks implements upstream's Source: the last set, with the params as they are served now.
 func (s *policies[P, B, E]) Hooks() []hook[P, B, E] {
 	made := s.made.Load()
 	if made == nil {
@@ -141,7 +142,7 @@ func (s *policies[P, B, E]) Run(context.Context) error { return nil }
 // HasSynced implements upstream's Source.
 func (s *policies[P, B, E]) HasSynced() bool { return true }
 
-// policyPlugin is upstream's plugin of policies, which is asked only about writes that a policy may be for.
+// policyPlugin is upstream's plugin of policies, called only for writes that a policy may apply to.
 type policyPlugin[P, B runtime.Object, E any] struct {
 	*generic.Plugin[hook[P, B, E]]
 	source *policies[P, B, E]
@@ -152,10 +153,10 @@ func (p policyPlugin[P, B, E]) SetDynamicClient(dynamic.Interface) {
 	p.Plugin.SetDynamicClient(struct{ dynamic.Interface }{})
 }
 
-// dispatch takes a write through the policies that it may be one for.
+// dispatch applies the policies that a write may be for.
 func (p policyPlugin[P, B, E]) dispatch(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	set, err := p.source.get(ctx)
-	if err != nil && !rules.IsExemptAdmissionConfigurationResource(a) { // else what cannot be read is taken away by such a write
+	if err != nil && !rules.IsExemptAdmissionConfigurationResource(a) { // else such a write has to be able to remove an unreadable policy
 		return fmt.Errorf("follow %s: %w", p.source.policies, err)
 	}
 	if p.GetStaticManifestsDir() == "" && (err != nil || set.none(ctx, a, o)) {

@@ -41,7 +41,7 @@ type (
 	mutatingBinding = *admissionregistrationv1.MutatingAdmissionPolicyBinding
 )
 
-// mutatingPolicies is kube-apiserver's plugin MutatingAdmissionPolicy: upstream's, over a source of ours.
+// mutatingPolicies is kube-apiserver's plugin MutatingAdmissionPolicy: upstream's, over a source of this package.
 type mutatingPolicies struct {
 	policyPlugin[mutatingPolicy, mutatingBinding, mutating.PolicyEvaluator]
 	on bool
@@ -61,7 +61,7 @@ func (p *mutatingPolicies) Admit(ctx context.Context, a admission.Attributes, o 
 	return p.dispatch(ctx, a, o)
 }
 
-// mutatingPolicies makes known MutatingAdmissionPolicy.
+// mutatingPolicies registers MutatingAdmissionPolicy.
 func (f *storeInformers) mutatingPolicies(ps *admission.Plugins) {
 	ps.Register(mutating.PluginName, func(r io.Reader) (admission.Interface, error) {
 		c, err := config.LoadMutatingConfig(r)
@@ -73,7 +73,7 @@ func (f *storeInformers) mutatingPolicies(ps *admission.Plugins) {
 		source := newPolicies(f, policyKind[mutatingPolicy, mutatingBinding, mutating.PolicyEvaluator]{
 			policies: mutatingPolicyResource, bindings: mutatingBindingResource, accessor: mutating.NewMutatingAdmissionPolicyAccessor,
 			policyOf: mutating.NewMutatingAdmissionPolicyBindingAccessor, compile: compileMutating}, mutatingPolicy(nil), mutatingBinding(nil))
-		plugin := generic.NewPlugin(admission.NewHandler(admission.Create, admission.Update, admission.Connect), // there is nothing to change of what goes
+		plugin := generic.NewPlugin(admission.NewHandler(admission.Create, admission.Update, admission.Connect), // a deletion has nothing to change
 			func(informers.SharedInformerFactory, kubernetes.Interface, dynamic.Interface, meta.RESTMapper) generic.Source[mutating.PolicyHook] {
 				return source
 			},
@@ -85,17 +85,17 @@ func (f *storeInformers) mutatingPolicies(ps *admission.Plugins) {
 	})
 }
 
-// typeConverters know the schemas of what is served.
+// typeConverters have the schemas of the served types.
 type typeConverters struct{ registry *resources.Registry }
 
 // Run implements patch.TypeConverterManager: nothing has to be fetched.
 func (typeConverters) Run(context.Context) {}
 
-// untypedKinds knows the schema of no kind: what is merged by schema is refused, and JSON patches need none.
+// untypedKinds has no schemas: it refuses a merge by schema, and JSON patches need none.
 var untypedKinds = sync.OnceValues(func() (managedfields.TypeConverter, error) { return managedfields.NewTypeConverter(nil, false) })
 
-// GetTypeConverter implements patch.TypeConverterManager. Nil: the version is not served. A kind that a subresource alone has (a Scale, an
-// Eviction) is none of those that upstream finds in the document of a version either.
+// GetTypeConverter implements patch.TypeConverterManager. Nil: the version is not served. A kind that only a subresource has (a Scale, an
+// Eviction) has no converter: upstream does not find it in the document of a version either.
 func (c typeConverters) GetTypeConverter(kind schema.GroupVersionKind) managedfields.TypeConverter {
 	find := untypedKinds
 	if served, ok := c.registry.Catalog().Kind(kind); ok {
@@ -110,7 +110,7 @@ func (c typeConverters) GetTypeConverter(kind schema.GroupVersionKind) managedfi
 	return converter
 }
 
-// compileMutating compiles the expressions of a policy. What is wrong with them is said when they are asked.
+// compileMutating compiles the expressions of a policy. Their errors are reported when they are evaluated.
 func compileMutating(p mutatingPolicy) mutating.PolicyEvaluator {
 	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
@@ -122,7 +122,7 @@ func compileMutating(p mutatingPolicy) mutating.PolicyEvaluator {
 	made := mutating.PolicyEvaluator{CompositedCompiler: compiler}
 	if conditions := matchExpressions(p.Spec.MatchConditions); len(conditions) > 0 {
 		made.Matcher = matchconditions.NewMatcher(compiler.CompileCondition(conditions, all, environment.StoredExpressions), p.Spec.FailurePolicy,
-			"policy", "validate", p.Name) // upstream counts them under this name
+			"policy", "validate", p.Name) // upstream's metrics have this name
 	}
 	ofPatches := all
 	ofPatches.HasPatchTypes = true

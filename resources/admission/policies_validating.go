@@ -31,7 +31,7 @@ type (
 	validatingBinding = *admissionregistrationv1.ValidatingAdmissionPolicyBinding
 )
 
-// validatingPolicies is kube-apiserver's plugin ValidatingAdmissionPolicy: upstream's, over a source of ours.
+// validatingPolicies is kube-apiserver's plugin ValidatingAdmissionPolicy: upstream's, over a source of this package.
 type validatingPolicies struct {
 	policyPlugin[validatingPolicy, validatingBinding, validating.Validator]
 }
@@ -41,7 +41,7 @@ func (p validatingPolicies) Validate(ctx context.Context, a admission.Attributes
 	return p.dispatch(ctx, a, o)
 }
 
-// validatingPolicies makes known ValidatingAdmissionPolicy.
+// validatingPolicies registers ValidatingAdmissionPolicy.
 func (f *storeInformers) validatingPolicies(ps *admission.Plugins) {
 	ps.Register(validating.PluginName, func(r io.Reader) (admission.Interface, error) {
 		c, err := config.LoadValidatingConfig(r)
@@ -66,7 +66,7 @@ func (f *storeInformers) validatingPolicies(ps *admission.Plugins) {
 	})
 }
 
-// compileValidating compiles the expressions of a policy. What is wrong with them is said when they are asked.
+// compileValidating compiles the expressions of a policy. Their errors are reported when they are evaluated.
 func compileValidating(p validatingPolicy) validating.Validator {
 	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
@@ -83,7 +83,7 @@ func compileValidating(p validatingPolicy) validating.Validator {
 	if conditions := matchExpressions(p.Spec.MatchConditions); len(conditions) > 0 {
 		matcher = matchconditions.NewMatcher(compile(conditions, all), p.Spec.FailurePolicy, "policy", "validate", p.Name)
 	}
-	// A validation without an expression for its message has none at its place.
+	// A validation without a messageExpression has a nil at its index.
 	validations, messages := make([]cel.ExpressionAccessor, len(p.Spec.Validations)), make([]cel.ExpressionAccessor, len(p.Spec.Validations))
 	for i, v := range p.Spec.Validations {
 		validations[i] = &validating.ValidationCondition{Expression: v.Expression, Message: v.Message, Reason: v.Reason}

@@ -13,8 +13,8 @@ import (
 )
 
 // StorageObjectInUseProtection is kube-apiserver's admission plugin of this name: volumes, claims and classes of
-// attributes begin with a finalizer, which a controller removes when they are no longer used. Upstream's own brings the
-// volume plugins of the kubelet, and with them code under the MPL.
+// attributes start with a finalizer, which a controller removes when they are no longer used. Upstream's own plugin
+// brings the volume plugins of the kubelet, and with them code under the MPL.
 type StorageObjectInUseProtection struct{}
 
 var _ admission.MutationInterface = StorageObjectInUseProtection{}
@@ -48,7 +48,7 @@ func (StorageObjectInUseProtection) Admit(_ context.Context, a admission.Attribu
 	return nil
 }
 
-// protect adds a finalizer that is not there yet.
+// protect adds a missing finalizer.
 func protect(obj metav1.Object, finalizer string) {
 	if finalizers := obj.GetFinalizers(); !slices.Contains(finalizers, finalizer) {
 		obj.SetFinalizers(append(finalizers, finalizer))

@@ -15,7 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/quota/v1/install"
 )
 
-// newQuotas says how to measure what a request would use.
+// newQuotas returns the evaluators of the resources that a request would use.
 func newQuotas(informers *storeInformers) (quota.Configuration, error) {
 	evaluators, err := core.NewEvaluators(nil, informers, nil)
 	if err != nil {
@@ -29,33 +29,33 @@ func newQuotas(informers *storeInformers) (quota.Configuration, error) {
 	return generic.NewConfiguration(evaluators, install.DefaultIgnoredResources()), nil
 }
 
-// claims measures ResourceClaims. The names under which quotas may bound their devices depend on the DeviceClasses there
-// are, of which upstream's evaluator is told by events: they are told before they are needed.
+// claims measures ResourceClaims. The names under which quotas may bound their devices depend on the DeviceClasses,
+// which upstream's evaluator gets by events: these are delivered before each use.
 type claims struct {
 	quota.Evaluator
 
 	catchUp func()
 }
 
-// Matches tells whether a quota bounds an object.
+// Matches reports whether a quota bounds an object.
 func (c claims) Matches(q *corev1.ResourceQuota, item runtime.Object) (bool, error) {
 	c.catchUp()
 	return c.Evaluator.Matches(q, item)
 }
 
-// MatchingResources returns those of the names that are measured.
+// MatchingResources returns those names that the evaluator measures.
 func (c claims) MatchingResources(names []corev1.ResourceName) []corev1.ResourceName {
 	c.catchUp()
 	return c.Evaluator.MatchingResources(names)
 }
 
-// Usage is what an object uses.
+// Usage is the use of resources by an object.
 func (c claims) Usage(item runtime.Object) (corev1.ResourceList, error) {
 	c.catchUp()
 	return c.Evaluator.Usage(item)
 }
 
-// deviceClasses is the type of which the evaluator of ResourceClaims is told.
+// deviceClasses is the type whose events the evaluator of ResourceClaims gets.
 const deviceClasses = "deviceclasses.resource.k8s.io"
 
 func (f *storeInformers) followClasses() {
@@ -64,7 +64,7 @@ func (f *storeInformers) followClasses() {
 	}
 }
 
-// quotaInitializer tells ResourceQuota how to measure what a request would use.
+// quotaInitializer gives ResourceQuota the evaluators.
 type quotaInitializer struct{ quotas quota.Configuration }
 
 func (i quotaInitializer) Initialize(p admission.Interface) {

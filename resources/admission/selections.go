@@ -19,18 +19,18 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// selection is what a webhook, or a policy, says of the writes that it is for.
+// selection has the conditions under which a webhook or a policy applies to a write.
 type selection struct {
-	// rules are those one of which has to fit. unruled: it is for all.
+	// rules: one of these has to match. unruled: it applies to all writes.
 	rules   []admissionregistrationv1.RuleWithOperations
 	unruled bool
 	// equivalent: a rule for one version of a resource is for all of them.
 	equivalent bool
-	// namespaces and objects are what labels have to be like.
+	// namespaces and objects are the label selectors.
 	namespaces, objects labels.Selector
 }
 
-// newSelection reads what is said. A selector that cannot be read selects all: whoever reads it next says what is wrong with it.
+// newSelection reads the conditions. An invalid selector selects everything: the next reader reports the error.
 func newSelection(rules []admissionregistrationv1.RuleWithOperations, policy *admissionregistrationv1.MatchPolicyType, namespaces, objects *metav1.LabelSelector) selection {
 	return selection{rules: rules, equivalent: policy == nil || *policy == admissionregistrationv1.Equivalent,
 		namespaces: readSelector(namespaces), objects: readSelector(objects)}
@@ -44,21 +44,22 @@ func readSelector(written *metav1.LabelSelector) labels.Selector {
 	return s
 }
 
-// selections find out that none of many webhooks or policies is for a write, which they do for most of all writes, in the time that
-// upstream's plugins need for one of them. They may only say that there is none: in all other cases upstream's code decides.
+// selections establish that none of many webhooks or policies applies to a write, which is so for most writes, in the time that
+// upstream's plugins need for one of them. That is their only definite answer: in all other cases upstream's code decides.
 type selections struct {
 	all      []selection
 	store    resources.Reader
 	registry *resources.Registry
 
 	mu sync.RWMutex
-	// catalog is the one that known belongs to: which resources are equivalent depends on it. It is not kept because of that.
+	// catalog is the catalog of known: the equivalents of a resource depend on it. The pointer is weak, so known does not keep the
+	// catalog alive.
 	catalog weak.Pointer[resources.Catalog]
-	// known are the indexes of those of all whose rules fit, by what rules ask for. There are no more kinds of requests than are served.
+	// known has the indexes in all of the selections whose rules match, by request. Their number is bounded by the served resources.
 	known map[request][]int
 }
 
-// request is what rules ask for in a write.
+// request has the attributes of a write that rules depend on.
 type request struct {
 	resource    schema.GroupVersionResource
 	subresource string
@@ -66,7 +67,7 @@ type request struct {
 	namespaced  bool
 }
 
-// none tells that none of them is for the write.
+// none reports that no selection applies to the write.
 func (s *selections) none(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) bool {
 	if len(s.all) == 0 {
 		return true
@@ -84,7 +85,7 @@ func (s *selections) none(ctx context.Context, a admission.Attributes, o admissi
 	return true
 }
 
-// ruled are the indexes of those whose rules fit.
+// ruled are the indexes of the selections whose rules match.
 func (s *selections) ruled(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) []int {
 	catalog := s.registry.CatalogOf(ctx)
 	r := request{a.GetResource(), a.GetSubresource(), a.GetOperation(), a.GetNamespace() != ""}
@@ -112,7 +113,7 @@ func (s *selections) ruled(ctx context.Context, a admission.Attributes, o admiss
 	return found
 }
 
-// fits tells whether a rule fits the resource of the write, or one of its equivalents.
+// fits reports whether a rule matches the resource of the write, or one of its equivalents.
 func (s *selection) fits(a admission.Attributes, equivalents []schema.GroupVersionResource) bool {
 	if s.unruled {
 		return true
@@ -133,7 +134,7 @@ func (s *selection) fits(a admission.Attributes, equivalents []schema.GroupVersi
 	return false
 }
 
-// elsewhere are the attributes of a write as if it were of another resource.
+// elsewhere has the attributes of a write with another resource.
 type elsewhere struct {
 	admission.Attributes
 	resource schema.GroupVersionResource
@@ -141,14 +142,14 @@ type elsewhere struct {
 
 func (e elsewhere) GetResource() schema.GroupVersionResource { return e.resource }
 
-// writtenLabels are those of a write, read when they are first asked for.
+// writtenLabels are the labels in a write, read on first use.
 type writtenLabels struct {
 	namespace, object, old           labels.Set
 	knowsNamespace, knowsObjects     bool
 	namespaceUnknown, hasObj, hasOld bool
 }
 
-// selects tells whether labels are as they have to be.
+// selects reports whether the labels satisfy the selectors.
 func (s *selections) selects(one *selection, a admission.Attributes, w *writtenLabels) bool {
 	if !one.objects.Empty() {
 		if !w.knowsObjects {
@@ -170,7 +171,7 @@ func (s *selections) selects(one *selection, a admission.Attributes, w *writtenL
 	return w.namespaceUnknown || one.namespaces.Matches(w.namespace)
 }
 
-// namespaceLabels are those of the namespace that a write is in, or of the one that is written. unknown: upstream has to ask.
+// namespaceLabels are the labels of the namespace of a write, or of the written namespace. unknown: upstream has to decide.
 func (s *selections) namespaceLabels(a admission.Attributes) (l labels.Set, unknown bool) {
 	written := a.GetOperation() == admission.Create || a.GetOperation() == admission.Update
 	if a.GetResource().Resource == "namespaces" && a.GetSubresource() == "" && written {

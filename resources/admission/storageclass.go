@@ -17,8 +17,8 @@ import (
 	storageutil "k8s.io/kubernetes/pkg/apis/storage/util"
 )
 
-// DefaultStorageClass is kube-apiserver's admission plugin of this name: a claim that names no class gets the default
-// one. Upstream's own brings the volume plugins of the kubelet, and with them code under the MPL.
+// DefaultStorageClass is kube-apiserver's admission plugin of this name: a claim without a class gets the default one.
+// Upstream's own plugin brings the volume plugins of the kubelet, and with them code under the MPL.
 type DefaultStorageClass struct {
 	classes storagelisters.StorageClassLister
 }
@@ -52,7 +52,7 @@ func (p *DefaultStorageClass) Admit(_ context.Context, a admission.Attributes, _
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
-	// all is this call's own slice.
+	// all is a new slice for each call.
 	defaults := slices.DeleteFunc(all, func(c *storagev1.StorageClass) bool { return !storageutil.IsDefaultAnnotation(c.ObjectMeta) })
 	if len(defaults) > 0 {
 		claim.Spec.StorageClassName = &slices.MinFunc(defaults, newestFirst).Name
@@ -60,7 +60,7 @@ func (p *DefaultStorageClass) Admit(_ context.Context, a admission.Attributes, _
 	return nil
 }
 
-// newestFirst orders default classes: the one that was made last counts, and of those made in one second the first by name.
+// newestFirst orders default classes: the newest one counts, and of those made in one second the first by name.
 func newestFirst(a, b *storagev1.StorageClass) int {
 	return cmp.Or(cmp.Compare(b.CreationTimestamp.UnixNano(), a.CreationTimestamp.UnixNano()), strings.Compare(a.Name, b.Name))
 }

@@ -22,8 +22,8 @@ const (
 	validatingConfigurations = "validatingwebhookconfigurations.admissionregistration.k8s.io"
 )
 
-// mutatingWebhooks is upstream's MutatingAdmissionWebhook, which is asked only about writes that a webhook may be for, and has been
-// told of every change of a configuration then.
+// mutatingWebhooks is upstream's MutatingAdmissionWebhook, called only for writes that a webhook may apply to, after it has got
+// every change of a configuration.
 type mutatingWebhooks struct {
 	*mutating.Plugin
 	hooks *hooks
@@ -40,7 +40,7 @@ func (w *mutatingWebhooks) Admit(ctx context.Context, a admission.Attributes, o 
 	return w.Plugin.Admit(ctx, a, o)
 }
 
-// restored makes the objects of a write whole that somebody is about to look at (resources.Lean).
+// restored restores the parts of a write's objects (resources.Lean) before a plugin reads them.
 func restored(a admission.Attributes, o admission.ObjectInterfaces) error {
 	if r, ok := o.(interface {
 		Restored(obj runtime.Object) error
@@ -50,7 +50,7 @@ func restored(a admission.Attributes, o admission.ObjectInterfaces) error {
 	return nil
 }
 
-// validatingWebhooks is upstream's ValidatingAdmissionWebhook, in the same way.
+// validatingWebhooks is upstream's ValidatingAdmissionWebhook, with the same addition.
 type validatingWebhooks struct {
 	*validating.Plugin
 	hooks *hooks
@@ -67,7 +67,7 @@ func (w *validatingWebhooks) Validate(ctx context.Context, a admission.Attribute
 	return w.Plugin.Validate(ctx, a, o)
 }
 
-// webhooks makes known MutatingAdmissionWebhook.
+// webhooks registers MutatingAdmissionWebhook.
 func (f *storeInformers) mutatingWebhooks(ps *admission.Plugins) {
 	ps.Register(mutating.PluginName, func(r io.Reader) (admission.Interface, error) {
 		written, static, err := readWebhookConfig(r)
@@ -82,7 +82,7 @@ func (f *storeInformers) mutatingWebhooks(ps *admission.Plugins) {
 	})
 }
 
-// validatingWebhooks makes known ValidatingAdmissionWebhook.
+// validatingWebhooks registers ValidatingAdmissionWebhook.
 func (f *storeInformers) validatingWebhooks(ps *admission.Plugins) {
 	ps.Register(validating.PluginName, func(r io.Reader) (admission.Interface, error) {
 		written, static, err := readWebhookConfig(r)
@@ -97,8 +97,8 @@ func (f *storeInformers) validatingWebhooks(ps *admission.Plugins) {
 	})
 }
 
-// readWebhookConfig reads the configuration of one of these plugins (nil: none) for upstream to read it once more. static: there
-// are webhooks by manifest, which the store does not have.
+// readWebhookConfig reads the configuration of one of these plugins (nil: none) and returns it for upstream to read again. static:
+// a manifest has webhooks, which the store does not have.
 func readWebhookConfig(r io.Reader) (again io.Reader, static bool, err error) {
 	if r == nil {
 		return nil, false, nil
@@ -117,14 +117,14 @@ func readWebhookConfig(r io.Reader) (again io.Reader, static bool, err error) {
 // hooks are the webhooks of one of the two kinds.
 type hooks struct {
 	*derived[*selections]
-	// static: there are some besides those that the store has, so that nothing can be said without asking.
+	// static: there are webhooks outside the store, so that the plugin always has to be called.
 	static bool
 }
 
-// none tells that no webhook is for a write. Otherwise the plugin has been told of all webhooks when it returns.
+// none reports that no webhook applies to a write. Otherwise the plugin has got all changes of webhooks when none returns.
 func (h *hooks) none(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) (bool, error) {
 	if rules.IsExemptAdmissionConfigurationResource(a) {
-		return !h.static, nil // upstream asks none that is stored about them, and one that cannot be read has to go by such a write
+		return !h.static, nil // upstream calls no stored webhook for them, and such a write must be able to remove an unreadable one
 	}
 	s, err := h.get(ctx)
 	if err != nil {
@@ -133,7 +133,7 @@ func (h *hooks) none(ctx context.Context, a admission.Attributes, o admission.Ob
 	return !h.static && s.none(ctx, a, o), nil
 }
 
-// newHooks follows the configurations of a resource; selections are those of one.
+// newHooks follows the configurations of a resource; ofOne returns the selections of one configuration.
 func (f *storeInformers) newHooks(resource string, static bool, ofOne func(configuration any) []selection) *hooks {
 	return &hooks{static: static, derived: newDerived(f.store, func(context.Context) (*selections, error) {
 		if err := f.catchUp(resource); err != nil {

@@ -9,16 +9,17 @@ import (
 )
 
 const (
-	// lastApplied is where kubectl apply without --server-side keeps what it sent; upstream lets kubectl move from it.
+	// lastApplied is the annotation in which kubectl apply without --server-side keeps the object that it sent;
+	// upstream lets kubectl migrate from it.
 	lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 	// clientSideManager is the manager that the annotation concerns.
 	clientSideManager = "kubectl"
-	// firstApply gets what an object had when it was applied to for the first time.
+	// firstApply owns the fields that an object had before the first Apply.
 	firstApply = "before-first-apply"
 )
 
-// apply is Apply where upstream need not be asked; otherwise it returns why, and has changed nothing. Errors are
-// upstream's to find the words for, conflicts among them.
+// apply is Apply without upstream's manager; if that is needed, it returns the reason, and has changed nothing.
+// Upstream words all errors, conflicts among them.
 func (m *Manager) apply(live, patch runtime.Object, manager string, force bool) (out runtime.Object, reason string) {
 	w, reason := m.begin()
 	if reason != "" {
@@ -64,7 +65,7 @@ func (m *Manager) apply(live, patch runtime.Object, manager string, force bool) 
 	return w.finish(live, r, dropEmpty(entries))
 }
 
-// start returns the entries that an Apply starts from. The first one finds an owner for what is there already.
+// start returns the entries that an Apply starts from. The first Apply assigns an owner to the existing fields.
 func (w write) start(live runtime.Object, liveMeta metav1.Object) ([]entry, string) {
 	entries, reason := readEntries(liveMeta.GetManagedFields())
 	if reason != "" {
@@ -91,15 +92,16 @@ func (w write) start(live runtime.Object, liveMeta metav1.Object) ([]entry, stri
 	return entries, ""
 }
 
-// applied is what an Apply makes of an object. Of all sets the reset fields are left out.
+// applied is the result of an Apply. All its sets are without the reset fields.
 type applied struct {
-	object           any // the result in the version of the request, sharing with the live object what stays
+	object           any // the result in the version of the request, which shares unchanged parts with the live object
 	same             bool
 	changed, removed pathSet
-	applied          pathSet // what the patch names
+	applied          pathSet // the fields in the patch
 }
 
-// result lays the patch over the object and takes away what its manager applied before and no longer does.
+// result merges the patch into the object, and removes the fields that its manager applied before and no longer
+// applies.
 func (w write) result(entries []entry, own *entry, live runtime.Object, patch map[string]any) (r applied, reason string) {
 	object, reason := w.untyped(live)
 	if reason != "" {
@@ -169,7 +171,7 @@ func structured(live, obj runtime.Object) (map[string]any, bool) {
 	return content, ok
 }
 
-// withoutManagedFields copies as much of an object as it takes to leave them out.
+// withoutManagedFields returns a copy without managedFields, which shares all other parts.
 func withoutManagedFields(object map[string]any) map[string]any {
 	metadata, ok := object["metadata"].(map[string]any)
 	if _, there := metadata["managedFields"]; !ok || !there {
@@ -189,7 +191,7 @@ func withoutManagedFields(object map[string]any) map[string]any {
 	return out
 }
 
-// versioned makes an object of the kind of the request of maps.
+// versioned makes an object of the request's kind from maps.
 func (w write) versioned(u *unstructured.Unstructured) (runtime.Object, error) {
 	if w.config.FromUntyped != nil {
 		if obj, err := w.config.Scheme.New(w.config.Kind); err == nil && w.config.FromUntyped(u, obj) {
@@ -199,8 +201,8 @@ func (w write) versioned(u *unstructured.Unstructured) (runtime.Object, error) {
 	return w.convertor.ConvertToVersion(u, w.config.Kind.GroupVersion())
 }
 
-// finish turns the result into one of the hub form. Where the patch changed nothing that is the live object, so
-// that nothing is written but owners.
+// finish converts the result to the hub form. If the patch changed nothing, that is the live object, so that at most
+// the ownership is written.
 func (w write) finish(live runtime.Object, r applied, entries []entry) (runtime.Object, string) {
 	var out runtime.Object
 	if r.same {
@@ -208,7 +210,7 @@ func (w write) finish(live runtime.Object, r applied, entries []entry) (runtime.
 	} else {
 		u := &unstructured.Unstructured{Object: r.object.(map[string]any)}
 		if w.config.Types != nil {
-			u = u.DeepCopy() // it shares with live, and defaulting writes to it
+			u = u.DeepCopy() // it shares parts with live, and defaulting writes to it
 		}
 		versioned, err := w.versioned(u)
 		if err != nil {

@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// diff walks two objects of a node and returns the paths of the second that the first does not have or has with another
-// value, and the paths of the first that the second does not have. reason is not empty where the walk does not know.
+// diff walks two objects of a node and returns the paths of the second that are not in the first or have another value
+// there, and the paths of the first that are not in the second. reason is not empty where the walk does not cover the
+// objects.
 func diff(a *arena, p *typedNode, old, new reflect.Value) (changed, removed pathSet, reason string) {
 	d := differPool.Get().(*differ)
 	defer d.release()
@@ -19,12 +20,12 @@ func diff(a *arena, p *typedNode, old, new reflect.Value) (changed, removed path
 	return d.changed.finish(0), d.removed.finish(0), ""
 }
 
-// differPool keeps the stacks of walks that are over.
+// differPool keeps the stacks of finished walks.
 var differPool = sync.Pool{New: func() any { return new(differ) }}
 
 func (d *differ) release() {
 	for _, b := range []*builder{&d.changed, &d.removed} {
-		clear(b.stack[:cap(b.stack)]) // the stacks hold on to strings of the objects otherwise
+		clear(b.stack[:cap(b.stack)]) // the stacks would keep strings of the objects in memory
 		*b = builder{stack: b.stack[:0]}
 	}
 	clear(d.items[:cap(d.items)])
@@ -70,7 +71,7 @@ func open(v reflect.Value) (reflect.Value, presence) {
 	return v, there
 }
 
-// openContainer is open for maps and lists, of which nil is null.
+// openContainer is open for maps and lists, where nil is null.
 func openContainer(v reflect.Value) (reflect.Value, presence) {
 	v, p := open(v)
 	if p == there && v.IsNil() {
@@ -86,7 +87,7 @@ func (d *differ) fail(reason string) (bool, bool) {
 	return false, false
 }
 
-// child walks two values, of which one may be absent, and puts what it finds below an element.
+// child walks two values, one of which may be absent, and adds the paths that it finds below an element.
 func (d *differ) child(e element, p *typedNode, l, r reflect.Value) {
 	c, m := d.changed.mark(), d.removed.mark()
 	added, gone := d.values(p, l, r)
@@ -94,7 +95,7 @@ func (d *differ) child(e element, p *typedNode, l, r reflect.Value) {
 	d.removed.close(m, e, gone)
 }
 
-// values walks two values and says whether the path that leads to them is itself changed or removed.
+// values walks two values and reports whether the path to them is itself changed or removed.
 func (d *differ) values(p *typedNode, l, r reflect.Value) (changed, removed bool) {
 	switch p.shape {
 	case leaf:
@@ -122,7 +123,7 @@ func (d *differ) leaves(p *typedNode, l, r reflect.Value) (changed, removed bool
 	return ends(lp, rp)
 }
 
-// ends is the answer for a path whose values have nothing below that could be told apart.
+// ends is the result for a path whose values have nothing below that is compared separately.
 func ends(l, r presence) (changed, removed bool) {
 	switch {
 	case l == absent:
@@ -282,7 +283,7 @@ func (d *differ) lists(p *typedNode, l, r reflect.Value) (changed, removed bool)
 }
 
 // addItems puts the items of a list on the stack in the order of their elements, and returns its new height. hint is
-// where the items of another list begin, whose elements may be the same strings.
+// the start of the items of the other list, whose elements may be the same strings.
 func (d *differ) addItems(p *typedNode, v reflect.Value, presence presence, hint int) int {
 	start := len(d.items)
 	if presence != there {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// element is one element of a path in the form that FieldsV1 gives it, less the quotes around it: f:name for a field,
-// k:{\"name\":\"a\"} for an item of a list with keys, v:\"a\" for a member of a set of scalars. (i:0, a position, does
-// not occur: lists that are indexed are leaves.) Strings in it never need an escape of their own and numbers are
-// integers of at most maxDigits digits, so equal elements are equal strings; whatever else a client may think of goes
-// to upstream's manager.
+// element is one element of a path in the form that FieldsV1 gives it, without the quotes around it: f:name for a
+// field, k:{\"name\":\"a\"} for an item of a list with keys, v:\"a\" for a member of a set of scalars. (i:0, a
+// position, does not occur: lists that are indexed are leaves.) Strings in it never need an escape of their own and
+// numbers are integers of at most maxDigits digits, so equal elements are equal strings; upstream's manager handles all
+// other elements that a client may send.
 type element = string
 
-// maxDigits keeps numbers exact for those who read them as a float64.
+// maxDigits keeps numbers exact for readers that use a float64.
 const maxDigits = 15
 
 // compareElements is the order of elements in FieldsV1: fields by name, then items by their keys, then members of sets.
@@ -54,7 +54,7 @@ func compareElements(a, b element) int {
 	}
 }
 
-// readKey reads the name of the next key of an item, up to and with the colon.
+// readKey reads the name of the next key of an item, up to and including the colon.
 func readKey(s string) (name, rest string, ok bool) {
 	s, ok = strings.CutPrefix(s, `\"`)
 	if !ok {
@@ -131,7 +131,7 @@ func validKeys(s string) bool {
 	return false
 }
 
-// skipScalar checks a value and returns what follows it.
+// skipScalar checks a value and returns the rest behind it.
 func skipScalar(s string) (string, bool) {
 	if t, ok := strings.CutPrefix(s, `\"`); ok {
 		text, rest, ok := strings.Cut(t, `\"`)
@@ -154,7 +154,7 @@ func skipScalar(s string) (string, bool) {
 	return digits[n:], true
 }
 
-// plainName reports whether a field's name is written as it is: JSON escapes none of it.
+// plainName reports whether a field's name is written unchanged: JSON escapes no part of it.
 func plainName(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -164,7 +164,7 @@ func plainName(s string) bool {
 	return true
 }
 
-// plainValue is plainName for the values of keys, which are JSON inside a JSON string and escape HTML besides.
+// plainValue is plainName for the values of keys, which are JSON inside a JSON string and also escape HTML.
 func plainValue(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
@@ -174,7 +174,7 @@ func plainValue(s string) bool {
 	return true
 }
 
-// appendElement appends the element of an item of a keyed list or a set. ok is false where the item has none or one
+// appendElement appends the element of an item of a keyed list or a set. ok is false where the item has none, or one
 // that is not covered.
 func (p *typedNode) appendElement(b []byte, v reflect.Value) ([]byte, bool) {
 	v, present := open(v)
@@ -213,7 +213,7 @@ func (p *typedNode) appendElement(b []byte, v reflect.Value) ([]byte, bool) {
 	return append(b, '}'), len(b) > empty
 }
 
-// appendScalar appends a value as it stands in an element.
+// appendScalar appends a value in the form that it has in an element.
 func appendScalar(b []byte, v reflect.Value) ([]byte, bool) {
 	v, present := open(v)
 	if present != there || marshals(v.Type()) {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxUpdaters is how many entries of operation Update an object keeps: beyond that upstream merges the oldest.
+// maxUpdaters is the number of entries of operation Update that an object keeps: upstream merges the oldest beyond it.
 const maxUpdaters = 10
 
 // entry is one entry of managedFields.
@@ -21,11 +21,11 @@ type entry struct {
 	text    string  // the set as it was read
 }
 
-// identity is what makes two entries the same one.
+// identity distinguishes entries.
 type identity struct {
 	manager     string
 	operation   metav1.ManagedFieldsOperationType
-	version     string // empty for Apply: who applies keeps one entry across versions
+	version     string // empty for Apply: an applier keeps one entry across versions
 	subresource string
 }
 
@@ -36,7 +36,7 @@ func newIdentity(manager string, operation metav1.ManagedFieldsOperationType, ve
 	return identity{manager, operation, version, subresource}
 }
 
-// readEntries reads the managedFields of an object. reason is not empty where one is invalid or double.
+// readEntries reads the managedFields of an object. reason is not empty where an entry is invalid or duplicate.
 func readEntries(fields []metav1.ManagedFieldsEntry) (out []entry, reason string) {
 	out = make([]entry, 0, len(fields)+1)
 	for i := range fields {
@@ -61,7 +61,7 @@ func readEntry(f *metav1.ManagedFieldsEntry) (entry, bool) {
 	if f.APIVersion == "" || f.FieldsType != "FieldsV1" || f.FieldsV1 == nil {
 		return entry{}, false
 	}
-	// The names of managers pass through JSON on their way, which replaces what is not UTF-8.
+	// The names of managers are encoded as JSON later, which replaces invalid UTF-8.
 	if !utf8.ValidString(f.Manager) || !utf8.ValidString(f.APIVersion) || !utf8.ValidString(f.Subresource) {
 		return entry{}, false
 	}
@@ -73,7 +73,7 @@ func readEntry(f *metav1.ManagedFieldsEntry) (entry, bool) {
 		id:      newIdentity(f.Manager, f.Operation, f.APIVersion, f.Subresource),
 		version: f.APIVersion,
 		time:    f.Time,
-		text:    unsafe.String(&raw[0], len(raw)), // nobody writes to the bytes of a FieldsV1
+		text:    unsafe.String(&raw[0], len(raw)), // the bytes of a FieldsV1 are never changed
 	}, true
 }
 
@@ -89,8 +89,8 @@ func (e *entry) paths(a *arena) pathSet {
 // replace gives the entry another set.
 func (e *entry) replace(s pathSet) { e.set, e.text = s, "" }
 
-// lose takes fields from the entry. ok is false where the entry is not in the form in which this package writes it, or
-// is not one that the schema makes.
+// lose removes fields from the entry. ok is false where the entry is not in the form in which this package writes it,
+// or does not match the schema.
 func (e *entry) lose(a *arena, fields pathSet, node *schemaNode) (ok bool) {
 	if e.text == "" {
 		e.set = e.set.minus(fields)
@@ -103,7 +103,7 @@ func (e *entry) lose(a *arena, fields pathSet, node *schemaNode) (ok bool) {
 	return ok
 }
 
-// owns reports whether the entry has one of some fields.
+// owns reports whether the entry has any of the fields.
 func (e *entry) owns(fields pathSet) bool {
 	if e.text == "" {
 		return e.set.meets(fields)

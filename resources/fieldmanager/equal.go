@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// equalFunc reports whether two values of one type are equal as upstream sees it: by and large whether they have the
-// same JSON. The values are not pointers.
+// equalFunc reports whether two values of one type are equal by upstream's rules: roughly, whether they have the same
+// JSON. The values are not pointers.
 type equalFunc func(a, b reflect.Value) bool
 
 // equalities makes equalities, each once; the map also closes the cycles of recursive types.
@@ -184,7 +184,7 @@ func (m equalities) slices(t reflect.Type) equalFunc {
 	}
 }
 
-// equalMarshalled compares what two values are in JSON.
+// equalMarshalled compares two values by their JSON.
 func equalMarshalled(a, b reflect.Value) bool {
 	x, err := value.NewValueReflect(address(a).Interface())
 	if err != nil {

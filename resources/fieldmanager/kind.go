@@ -13,12 +13,12 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// kindTypes is what a manager knows of its kind.
+// kindTypes is the compiled schema and type of a manager's kind.
 type kindTypes struct {
 	schema *schemaNode
 	reset  pathSet // the reset fields in the version of requests
 
-	// Of built-in kinds, the struct of the version of requests and its node.
+	// goType and its node are set for built-in kinds: the struct of the version of requests.
 	goType reflect.Type
 	node   *typedNode
 }
@@ -58,7 +58,7 @@ var builtinCompiled = compiledTypes{
 	untyped: schemaCompiler{resolve: builtinTypes.resolve, made: map[string]*schemaNode{}},
 }
 
-// compiledTypes makes nodes one at a time. Nodes that it has returned do not change any more.
+// compiledTypes makes nodes one at a time. Nodes that it has returned are immutable.
 type compiledTypes struct {
 	mu      sync.Mutex
 	typed   typedCompiler

@@ -9,8 +9,8 @@ import (
 	"github.com/rowlock/rowlock/resources/untypedjson"
 )
 
-// setManaged gives an object its managedFields. Objects without a Go type have them as maps, which Unstructured makes by reflection, by
-// a text that is read again, and copies: half of what it costs to find out who owns what.
+// setManaged sets the managedFields of an object. For objects without a Go type Unstructured would make the maps by reflection, by
+// encoding and decoding, and by copies: half of the cost of the field management.
 func setManaged(m metav1.Object, fields []metav1.ManagedFieldsEntry) {
 	if u, ok := m.(*unstructured.Unstructured); ok && fields != nil && setUntyped(u, fields) {
 		return
@@ -18,7 +18,7 @@ func setManaged(m metav1.Object, fields []metav1.ManagedFieldsEntry) {
 	m.SetManagedFields(fields)
 }
 
-// setUntyped does what SetManagedFields of u does. It does nothing, and is not ok, where an entry or the object is out of the ordinary.
+// setUntyped does the same as SetManagedFields of u. For an unusual entry or object it does nothing and returns false.
 func setUntyped(u *unstructured.Unstructured, fields []metav1.ManagedFieldsEntry) (ok bool) {
 	metadata, ok := u.Object["metadata"].(map[string]any)
 	if !ok {
@@ -51,7 +51,7 @@ func untypedEntry(e *metav1.ManagedFieldsEntry) (any, bool) {
 	}
 	if e.Time != nil {
 		if e.Time.IsZero() {
-			return nil, false // which is written as null
+			return nil, false // nil is written as null
 		}
 		out["time"] = e.Time.UTC().Format(time.RFC3339)
 	}

@@ -21,7 +21,7 @@ type Scheme interface {
 	runtime.ObjectConvertor
 }
 
-// Config says what a Manager manages.
+// Config configures a Manager.
 type Config struct {
 	// Scheme makes, converts and defaults the objects.
 	Scheme Scheme
@@ -40,24 +40,24 @@ type Config struct {
 	ResetFilter map[fieldpath.APIVersion]fieldpath.Filter
 	// Types converts custom resources; nil for built-in types.
 	Types managedfields.TypeConverter
-	// FromUntyped, when set, makes an object of Kind of one without a Go type, as the conversion of Scheme would. into is empty; where it
-	// returns false, that is done by Scheme, and into is worth nothing.
+	// FromUntyped, when set, makes an object of Kind from one without a Go type, as the conversion of Scheme would. into is empty. If it
+	// returns false, Scheme does the conversion, and into must be discarded.
 	FromUntyped func(from *unstructured.Unstructured, into runtime.Object) bool
 	// Now is the clock that writes are stamped with. Nil: time.Now.
 	Now func() time.Time
-	// Fallback is called when upstream's manager is asked, with the reason: one of a few fixed texts, fit for the label
-	// of a metric. May be nil.
+	// Fallback is called with the reason when upstream's manager is used: one of a few fixed texts, fit for the label of a metric. May be
+	// nil.
 	Fallback func(reason string)
 }
 
-// Keeper keeps what is made of a schema, for as long as there is room for it. The Types of a Config may be one.
+// Keeper caches results derived from a schema, as long as there is room. The Types of a Config may be one.
 type Keeper interface {
-	// Keep returns what there is under a key, or makes it. An error is not kept.
+	// Keep returns the value of a key, or makes it. An error is not kept.
 	Keep(key any, build func() (any, error)) (any, error)
 }
 
-// Manager keeps the managedFields of one kind in one version and subresource. It is cheap to make: what it knows of the
-// schema is put together when first used. It is safe for concurrent use.
+// Manager maintains the managedFields of one kind in one version and subresource. It is cheap to make: the schema is compiled on first
+// use. It is safe for concurrent use.
 type Manager struct {
 	config    Config
 	convertor runtime.ObjectConvertor
@@ -111,7 +111,7 @@ func (c Config) versions() []schema.GroupVersion {
 func (m *Manager) Create(obj runtime.Object, manager string) runtime.Object {
 	empty, err := m.config.Scheme.New(m.config.Kind)
 	if err != nil {
-		return obj // a scheme makes the kinds it is configured for
+		return obj // a scheme can make the kinds that it is configured for
 	}
 	return m.Update(empty, obj, manager)
 }
@@ -129,7 +129,7 @@ func (m *Manager) Update(live, obj runtime.Object, manager string) runtime.Objec
 	}
 	up, err := m.upstream()
 	if err != nil {
-		return obj // New has checked what can be wrong
+		return obj // New has checked for all possible errors
 	}
 	return upstreamUpdate(up, live, obj, manager)
 }
@@ -154,7 +154,7 @@ func (m *Manager) Apply(live, patch runtime.Object, manager string, force bool) 
 	return up.Apply(live, patch, manager, force)
 }
 
-// fallback counts that upstream's manager is asked.
+// fallback counts a call of upstream's manager.
 func (m *Manager) fallback(reason string) {
 	fastpath.ManagedFields.Fallback()
 	m.config.Fallback(reason)

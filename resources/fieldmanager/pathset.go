@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// pathSet is a set of paths: a tree with the elements of each level in their order. It is immutable once made, and
-// sets share parts. No entry is without purpose: each is a member or has members below it.
+// pathSet is a set of paths: a tree with the elements of each level in their order. It is immutable once made, and sets
+// share parts. Each node is a member or has members below it.
 type pathSet []pathNode
 
 type pathNode struct {
@@ -39,7 +39,7 @@ func (s pathSet) minus(d pathSet) pathSet {
 	})
 }
 
-// minusTrees returns the paths of s of which no beginning is in d.
+// minusTrees returns the paths of s that have no prefix in d.
 func (s pathSet) minusTrees(d pathSet) pathSet {
 	return s.subtract(d, func(n, not pathNode) pathNode {
 		if not.member {
@@ -49,7 +49,7 @@ func (s pathSet) minusTrees(d pathSet) pathSet {
 	})
 }
 
-// subtract replaces the nodes that s and d both have; nodes that become empty go.
+// subtract replaces the nodes that both s and d have, and removes nodes that become empty.
 func (s pathSet) subtract(d pathSet, replace func(n, not pathNode) pathNode) pathSet {
 	if len(s) == 0 || len(d) == 0 {
 		return s
@@ -84,7 +84,7 @@ func (s pathSet) subtract(d pathSet, replace func(n, not pathNode) pathNode) pat
 	return out
 }
 
-// same reports whether two sets are one slice, which is how operations say that they changed nothing.
+// same reports whether two sets are one slice, by which operations show that they changed nothing.
 func (s pathSet) same(t pathSet) bool {
 	return len(s) == len(t) && (len(s) == 0 || &s[0] == &t[0])
 }
@@ -136,19 +136,19 @@ func (s pathSet) meets(t pathSet) bool {
 	return false
 }
 
-// builder puts sets together from the leaves up: the nodes of levels that are not finished lie on a stack.
+// builder builds sets from the leaves up: the nodes of unfinished levels are on a stack.
 type builder struct {
 	arena *arena
 	stack []pathNode
 }
 
-// mark returns where the level that begins now begins.
+// mark returns the start of the level that begins now.
 func (b *builder) mark() int { return len(b.stack) }
 
 // leaf adds a path to the level that is open.
 func (b *builder) leaf(e element) { b.stack = append(b.stack, pathNode{element: e, member: true}) }
 
-// close ends the level begun at start: its nodes, which stand in order, become those below the element.
+// close ends the level begun at start: its nodes, which are in order, become the children of the element.
 func (b *builder) close(start int, e element, member bool) {
 	sub := b.finish(start)
 	if member || sub != nil {
@@ -167,11 +167,11 @@ func (b *builder) finish(start int) pathSet {
 	return level
 }
 
-// arena is the memory of the sets of one write. They do not outlive it: what stays of a write is text.
+// arena is the memory of the sets of one write. They do not outlive it: only text remains of a write.
 type arena struct {
 	chunks [][]pathNode
-	chunk  int // the one in use
-	used   int // of it
+	chunk  int // the chunk in use
+	used   int // the used part of it
 }
 
 // chunkNodes is enough for all but the largest objects.
@@ -179,7 +179,7 @@ const chunkNodes = 512
 
 var arenas = sync.Pool{New: func() any { return new(arena) }}
 
-// level returns room for n nodes. A nil arena takes it from the heap.
+// level returns room for n nodes. A nil arena allocates it on the heap.
 func (a *arena) level(n int) pathSet {
 	if a == nil || n > chunkNodes {
 		return make(pathSet, n)

@@ -5,8 +5,8 @@ import "github.com/rowlock/rowlock/resources/jsonscan"
 // maxDepth bounds the depth of sets that clients send; no built-in type comes near.
 const maxDepth = 100
 
-// parsePathSet reads a FieldsV1 that is in exactly the form that appendJSON gives it, so that the text can stand for
-// the set. ok is false for any other form, of which upstream's manager knows what to make.
+// parsePathSet reads a FieldsV1 in exactly the form that appendJSON writes, so that the text can represent the set. ok
+// is false for any other form, which upstream's manager handles.
 func parsePathSet(a *arena, text string) (set pathSet, ok bool) {
 	p := parser{scanner: scanner{text: text}, builder: builder{arena: a}, build: true}
 	if _, ok := p.object(anySet, nil, 0); !ok || p.pos != len(text) {
@@ -15,8 +15,8 @@ func parsePathSet(a *arena, text string) (set pathSet, ok bool) {
 	return p.finish(0), true
 }
 
-// scanPathSet checks that a text is one that parsePathSet reads, and that the schema leaves the set as it is, and tells
-// whether the set has a path in common with d. It builds nothing.
+// scanPathSet checks that parsePathSet reads a text, and that the set matches the schema, and reports whether the set
+// has a path in common with d. It builds nothing.
 func scanPathSet(text string, node *schemaNode, d pathSet) (meets, ok bool) {
 	p := parser{scanner: scanner{text: text}}
 	meets, ok = p.object(node, d, 0)
@@ -42,7 +42,7 @@ func (p *scanner) element() (element, bool) {
 	if p.pos >= len(p.text) || p.text[p.pos] != '"' {
 		return "", false
 	}
-	end := jsonscan.EndOfString(p.text, p.pos) // of escapes, validElement lets only that of a quote pass
+	end := jsonscan.EndOfString(p.text, p.pos) // validElement allows no escape but that of a quote
 	if end == 0 {
 		return "", false
 	}
@@ -51,14 +51,14 @@ func (p *scanner) element() (element, bool) {
 	return e, validElement(e) && p.take(":")
 }
 
-// parser reads a FieldsV1 beside the schema and another set.
+// parser reads a FieldsV1 and follows the schema and another set along.
 type parser struct {
 	scanner
 	builder
 	build bool
 }
 
-// object reads a level from its brace on. Below the root, the caller has read {} and "." where they can be.
+// object reads a level from its brace on. Below the root, the caller has read {} and "." where they may occur.
 func (p *parser) object(node *schemaNode, d pathSet, depth int) (meets, ok bool) {
 	if depth == 0 && p.take("{}") {
 		return false, true
@@ -105,7 +105,7 @@ func (p *parser) nodes(node *schemaNode, d pathSet, depth int) (meets, ok bool) 
 	}
 }
 
-// node reads what stands after a key: {} for a member, {".":{},…} for a member with more below it.
+// node reads the value of a key: {} for a member, {".":{},…} for a member with more below it.
 func (p *parser) node(e element, node *schemaNode, other pathNode, depth int) (meets, ok bool) {
 	if p.take("{}") {
 		if p.build {

@@ -2,10 +2,10 @@ package fieldmanager
 
 import "slices"
 
-// prune takes from a merged object what its applier applied before and now leaves out, unless another manager owns it. last is
-// the set of the previous Apply, owned that of all managers after this one. What goes is found in three steps, each of
-// which takes paths from the merged object, as upstream does: a path that goes takes everything below it along, so the
-// steps do not commute. It returns nil where the object has something that is not covered.
+// prune removes from a merged object the fields that its applier applied before and now leaves out, unless another manager
+// owns them. last is the set of the previous Apply, owned the sets of all managers after this one. Three steps find the fields
+// to remove; each removes paths from the merged object, as upstream does: a removed path takes everything below it along, so
+// the steps do not commute. prune returns nil where the object has a part that is not covered.
 func prune(a *arena, p *schemaNode, merged any, last, owned pathSet) any {
 	all, ok := pathsOf(a, p, merged)
 	if !ok {
@@ -17,22 +17,22 @@ func prune(a *arena, p *schemaNode, merged any, last, owned pathSet) any {
 		s, ok := pathsOf(a, p, v)
 		return named(p, s), ok
 	}
-	// Without anything of the last set.
+	// The paths left without anything of the last set.
 	without, ok := left(remove(p, merged, last))
 	if !ok {
 		return nil
 	}
-	// With what went along with it and has an owner.
+	// The same, with the paths that were removed along and have an owner.
 	kept, ok := left(remove(p, merged, all.minus(without.plus(owned))))
 	if !ok {
 		return nil
 	}
-	// With what went along with it and was never this applier's.
+	// The same, with the paths that were removed along and never were this applier's.
 	return remove(p, merged, all.minus(kept).common(last))
 }
 
-// named adds to a set the fields that it only has something below of, where the schema declares them: a manager that owns part
-// of a struct owns that it is there. Entries of maps and items of lists are not implied like that.
+// named adds to a set the fields declared in the schema of which the set only has paths below: a manager that owns part of a
+// struct owns its presence. Entries of maps and items of lists are not implied like that.
 func named(p *schemaNode, s pathSet) pathSet {
 	out := make(pathSet, len(s))
 	for i, n := range s {
@@ -44,10 +44,10 @@ func named(p *schemaNode, s pathSet) pathSet {
 	return out
 }
 
-// nothing is the node of what a schema does not know.
+// nothing is the node of a place outside the schema.
 var nothing = &schemaNode{}
 
-// below finds the node of what an element leads to, and whether it is a declared field.
+// below finds the node that an element leads to, and whether it is a declared field.
 func (p *schemaNode) below(e element) (child *schemaNode, declared bool) {
 	switch {
 	case e[0] == 'f' && p.isMap:
@@ -82,8 +82,8 @@ func (s pathSet) common(t pathSet) pathSet {
 	return out
 }
 
-// remove returns a value without the paths of a set. It copies what it changes. Containers that lose everything become
-// null.
+// remove returns a value without the paths of a set. It copies the parts that it changes. Containers that lose everything
+// become null.
 func remove(p *schemaNode, v any, s pathSet) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -122,7 +122,7 @@ func removeItems(p *schemaNode, list []any, s pathSet) any {
 	out := make([]any, 0, len(list))
 	var buf []byte
 	for _, x := range list {
-		buf, _ = p.appendElement(buf[:0], x) // pathsOf has seen that it has one
+		buf, _ = p.appendElement(buf[:0], x) // pathsOf has checked that it has one
 		i, found := s.find(string(buf))
 		switch {
 		case !found:

@@ -28,13 +28,14 @@ import (
 //go:embed schema.txt.gz
 var packedSchema []byte
 
-// builtinTypes are the types of packedSchema. They are decoded when asked for and not kept: what is made of them is.
+// builtinTypes are the types of packedSchema. They are decoded on demand and not kept; the nodes compiled from them
+// are.
 var builtinTypes = &typeTable{packed: packedSchema}
 
 type typeTable struct {
 	packed []byte
 	mu     sync.Mutex
-	text   weak.Pointer[string] // stays while many types are asked for
+	text   weak.Pointer[string] // stays while many types are looked up
 }
 
 func (t *typeTable) unpacked() (string, error) {
@@ -77,7 +78,7 @@ func (t *typeTable) resolve(ref schema.TypeRef) (schema.Atom, bool) {
 	return def.Atom, true
 }
 
-// reachable returns a schema of a type and all that it refers to.
+// reachable returns a schema of a type and of all types that it refers to.
 func (t *typeTable) reachable(root string) (*schema.Schema, error) {
 	s := &schema.Schema{}
 	seen := map[string]bool{}
@@ -120,7 +121,7 @@ func (t *typeTable) lookup(name string) (schema.TypeDef, error) {
 	return def, nil
 }
 
-// find returns what follows a type's name: the rest of its line and its fields.
+// find returns the text behind a type's name: the rest of its line and its fields.
 func find(text, name string) (string, bool) {
 	// opens returns the start of the first type at or after a position.
 	opens := func(pos int) int {
@@ -251,8 +252,8 @@ func decodeRef(code string) (schema.TypeRef, error) {
 	return tr, err
 }
 
-// untypedAtomic and untypedDeduced are the two types that stand for "anything" in every schema made from OpenAPI: one
-// is a leaf, the other's maps are taken apart.
+// untypedAtomic and untypedDeduced are the two types that mean "anything" in every schema made from OpenAPI: one is a
+// leaf, the entries of the other's maps are owned separately.
 var (
 	untypedAtomic  = anything("__untyped_atomic_", "__untyped_atomic_", schema.Atomic)
 	untypedDeduced = anything("__untyped_deduced_", "__untyped_deduced_", schema.Separable)

@@ -7,22 +7,22 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// schemaNode is a type of a schema, its references resolved, ready for walking sets of paths and untyped values. Nodes
-// form a graph that may have cycles. A node with several of scalar, fields and list takes what the value is.
+// schemaNode is a type of a schema, its references resolved, ready for walks over sets of paths and untyped values.
+// Nodes form a graph that may have cycles. For a node with several of scalar, fields and list, the value decides.
 type schemaNode struct {
 	scalar schema.Scalar // empty: no scalar is allowed
 
 	isMap     bool
 	mapAtomic bool
 	fields    []schemaField // by name
-	entry     *schemaNode   // of what is not among fields; nil: nothing else is allowed
+	entry     *schemaNode   // for names not among fields; nil: nothing else is allowed
 
 	isList     bool
 	listAtomic bool
 	item       *schemaNode
 	keys       []schemaKey // by name; an associative list without is a set
 
-	any bool // for sets only: every element is welcome
+	any bool // for sets only: every element is allowed
 }
 
 type schemaField struct {
@@ -34,7 +34,7 @@ type schemaField struct {
 type schemaKey struct {
 	name     string
 	fallback string // the serialised default, empty if there is none
-	covered  bool   // whether the default is one that elements can hold
+	covered  bool   // whether elements can hold the default
 }
 
 // anySet is the node of sets that are read without a schema.
@@ -107,7 +107,7 @@ func (p *schemaCompiler) key(l *schema.List, name string) schemaKey {
 	return key
 }
 
-// field finds the node of a field or entry of a map. declared tells a field from an entry.
+// field finds the node of a field or entry of a map. declared is true for a field.
 func (p *schemaNode) field(name string) (node *schemaNode, declared bool) {
 	lo, hi := 0, len(p.fields)
 	for lo < hi {
@@ -137,8 +137,8 @@ func (p *schemaNode) leafSet() bool {
 	return p.listAtomic
 }
 
-// child finds the node below an element of a set. next is where to look among the fields, as elements come in their
-// order. ok is false for an element that the schema does not make.
+// child finds the node below an element of a set. next is where to start among the fields, as elements come in their
+// order. ok is false for an element that does not match the schema.
 func (p *schemaNode) child(e element, next int) (child *schemaNode, after int, ok bool) {
 	if p.any {
 		return p, 0, true

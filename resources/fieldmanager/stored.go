@@ -13,13 +13,13 @@ import (
 
 // StoredSchemas has the schemas of custom resources as text. The Types of a Config may be one.
 type StoredSchemas interface {
-	// StoredSchema returns the schema of a kind, but for apiVersion, kind and metadata, and that of metadata, both as JSON of a
-	// JSONSchemaProps of apiextensions.k8s.io/v1 without white space. It is not ok where there is none.
+	// StoredSchema returns the schema of a kind without apiVersion, kind and metadata, and the schema of metadata, both as JSON of a
+	// JSONSchemaProps of apiextensions.k8s.io/v1 without white space. ok is false where there is none.
 	StoredSchema(kind schema.GroupVersionKind) (object, metadata string, ok bool)
 }
 
-// readStored makes the node of a kind of the texts of its schema and that of metadata: what schemaCompiler makes of what kube-openapi and
-// structured-merge-diff read in them. What a schema says again and again is read once. Nil: something is left to those.
+// readStored makes the node of a kind from the texts of its schema and of the schema of metadata: the same that schemaCompiler makes from
+// what kube-openapi and structured-merge-diff read. Repeated parts of a schema are read once. Nil: the schema is left to those packages.
 func readStored(object, metadata string) *schemaNode {
 	compiler := schemaCompiler{resolve: builtinTypes.resolve, made: map[string]*schemaNode{}}
 	r := storedReader{atomic: compiler.node(smdschema.TypeRef{NamedType: &untypedAtomic.Name}), deduced: compiler.node(smdschema.TypeRef{NamedType: &untypedDeduced.Name})}
@@ -35,7 +35,7 @@ type storedReader struct {
 	meta, atomic, deduced *schemaNode
 }
 
-// storedKey is what a node is made of: a text, within which unknown fields are kept or not.
+// storedKey is the key of a node: its text, and whether unknown fields are kept within it.
 type storedKey struct {
 	text string
 	open bool
@@ -50,7 +50,7 @@ func (r *storedReader) read(text string, isObject bool) *schemaNode {
 	return r.node(index.Whole(), false, isObject)
 }
 
-// storedProps is what counts of a schema.
+// storedProps has the relevant members of a schema.
 type storedProps struct {
 	typ, format, listType, mapType string
 	keys                           []string
@@ -58,7 +58,7 @@ type storedProps struct {
 	properties, items, entry       *jsonscan.Span
 }
 
-// node reads a schema. open: unknown fields are kept here; isObject: it is that of the object itself. Nil: it is not covered.
+// node reads a schema. open: unknown fields are kept here; isObject: the schema is the object's own. Nil: it is not covered.
 func (r *storedReader) node(at jsonscan.Span, open, isObject bool) *schemaNode {
 	key := storedKey{r.Of(at), open}
 	if n := r.made[key]; n != nil && !isObject {
@@ -99,7 +99,7 @@ func (r *storedReader) node(at jsonscan.Span, open, isObject bool) *schemaNode {
 	return n
 }
 
-// member reads a member of a schema. Those that do not count are not looked at.
+// member reads a member of a schema. Irrelevant members are ignored.
 func (r *storedReader) member(p *storedProps, name string, at jsonscan.Span) bool {
 	switch name {
 	case "type":
@@ -140,7 +140,7 @@ func (r *storedReader) text(at jsonscan.Span, into *string) (ok bool) {
 	return ok
 }
 
-// object reads what a schema says of objects (schemaconv's parseObject).
+// object reads the members for objects (schemaconv's parseObject).
 func (r *storedReader) object(n *schemaNode, p *storedProps) bool {
 	n.isMap, n.mapAtomic = true, p.mapType == "atomic"
 	if p.mapType != "" && p.mapType != "atomic" && p.mapType != "granular" {
@@ -148,7 +148,7 @@ func (r *storedReader) object(n *schemaNode, p *storedProps) bool {
 	}
 	if p.properties != nil && !r.Members(*p.properties, func(name string, v jsonscan.Span) bool {
 		if p.isObject && (name == "apiVersion" || name == "kind" || name == "metadata") {
-			return true // which is said below
+			return true // set below
 		}
 		child := r.node(v, p.open, false)
 		n.fields = append(n.fields, newSchemaField(name, child))
@@ -171,7 +171,7 @@ func (r *storedReader) object(n *schemaNode, p *storedProps) bool {
 	return true
 }
 
-// stringNode is that of apiVersion and kind.
+// stringNode is the node of apiVersion and kind.
 var stringNode = &schemaNode{scalar: smdschema.String}
 
 func (p *storedProps) entryText(r *storedReader) string {
@@ -181,7 +181,7 @@ func (p *storedProps) entryText(r *storedReader) string {
 	return r.Of(*p.entry)
 }
 
-// list reads what a schema says of lists (schemaconv's parseList).
+// list reads the members for lists (schemaconv's parseList).
 func (r *storedReader) list(n *schemaNode, p *storedProps) bool {
 	n.isList, n.item = true, r.atomic
 	if p.items != nil {
@@ -224,7 +224,7 @@ func (r *storedReader) key(k *schemaKey, item *schemaNode, items *jsonscan.Span)
 	if !r.Members(*items, func(name string, v jsonscan.Span) bool {
 		switch name {
 		case "x-kubernetes-embedded-resource":
-			return false // whose keys may be those of its kind
+			return false // keys may be fields of its kind
 		case "properties":
 			return r.Members(v, func(name string, v jsonscan.Span) bool { return name != k.name || r.Members(v, read) })
 		}

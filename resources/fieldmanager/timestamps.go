@@ -12,8 +12,8 @@ import (
 )
 
 // KeepTimestamps gives the managedFields of obj the times of those of live where nothing else differs between the two,
-// so that a write that changes nothing stays without effect. It comes after everything that may change obj. Objects
-// without metadata are left alone.
+// so that a write that changes nothing has no effect. It comes after everything that may change obj. Objects without
+// metadata are left unchanged.
 func KeepTimestamps(live, obj runtime.Object) {
 	liveMeta, err := meta.Accessor(live)
 	if err != nil {
@@ -37,7 +37,7 @@ func KeepTimestamps(live, obj runtime.Object) {
 	objMeta.SetManagedFields(after)
 }
 
-// onlyTimesDiffer reports whether two managedFields have different times and are the same else.
+// onlyTimesDiffer reports whether two managedFields have different times and are otherwise equal.
 func onlyTimesDiffer(a, b []metav1.ManagedFieldsEntry) bool {
 	if len(a) != len(b) {
 		return false
@@ -60,7 +60,7 @@ func sameEntry(a, b metav1.ManagedFieldsEntry) bool {
 	return a == b
 }
 
-// ignoringTimes is semantic equality but for the times of managedFields.
+// ignoringTimes is semantic equality except for the times of managedFields.
 var ignoringTimes = equality.With(sameEntry)
 
 func equalButTimes(a, b runtime.Object) bool {

@@ -7,8 +7,8 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// keepRawTimes is KeepTimestamps of objects without a Go type whose managedFields are the same, but for the times, as they stand. It is
-// not done where they differ: what they mean may be the same.
+// keepRawTimes is KeepTimestamps for objects without a Go type whose raw managedFields are equal except for the times. It does nothing
+// where they differ: their meaning may be the same.
 func keepRawTimes(live, obj runtime.Object) (done bool) {
 	if !fastpath.ManagedFields.On() {
 		return false
@@ -53,7 +53,7 @@ func rawEntries(obj runtime.Object) []any {
 	return entries
 }
 
-// sameRaw tells whether two entries are the same, but for the time, which is a text.
+// sameRaw reports whether two entries are equal except for the time, which is a text.
 func sameRaw(a, b map[string]any) bool {
 	names := 0
 	for name, v := range a {

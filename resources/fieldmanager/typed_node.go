@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/resources/gotype"
 )
 
-// shape is how a node's values are compared.
+// shape determines how a node's values are compared.
 type shape uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 	structure
 	// mapping: a map whose entries are owned one by one.
 	mapping
-	// keyed: a list of structs that are told apart by their key fields.
+	// keyed: a list of structs that have key fields.
 	keyed
 	// scalarSet: a list of scalars that are owned one by one.
 	scalarSet
@@ -36,12 +36,12 @@ const (
 // typedNode says how to walk the values of one Go type under one schema. Nodes form a graph that may have cycles.
 type typedNode struct {
 	shape   shape
-	equal   equalFunc    // of two values that are both there; set for leaves
+	equal   equalFunc    // for two values that both exist; set for leaves
 	fields  []typedField // of a struct, by name
 	elem    *typedNode   // of a map or list
 	keys    []listKey    // of a keyed list, by name
 	strings bool         // of a map[string]string
-	// strict is set on leaves in which a keyed list may be, whose items must have keys even there.
+	// strict is set on leaves that may contain a keyed list: its items must have keys even there.
 	strict bool
 }
 
@@ -50,11 +50,11 @@ type typedField struct {
 	name    string
 	element element
 	index   []int
-	omit    func(reflect.Value) bool // nil for a field that is always there
+	omit    func(reflect.Value) bool // nil for a field that is never omitted
 	node    *typedNode
 }
 
-// listKey is a field by which the items of a list are told apart.
+// listKey is a key field of the items of a list.
 type listKey struct {
 	name     string
 	fallback string // the serialised default, empty if there is none
@@ -85,7 +85,8 @@ type typedKey struct {
 func (p *typedCompiler) join(t reflect.Type, ref schema.TypeRef) *typedNode {
 	root := p.node(t, ref)
 	for _, made := range p.fresh {
-		// Only now, as the items of a list may be of a type that was not finished when the list was met.
+		// The keys are resolved last: the items of a list may be of a type that was unfinished when the list was
+		// compiled.
 		for i := range made.keys {
 			key := &made.keys[i]
 			for j := range made.elem.fields {
@@ -144,7 +145,7 @@ func (p *typedCompiler) fill(out *typedNode, t reflect.Type, ref schema.TypeRef)
 		atomic := (atom.Map == nil || atom.Map.ElementRelationship == schema.Atomic) &&
 			(atom.List == nil || atom.List.ElementRelationship == schema.Atomic)
 		if scalarMarshalers[t] && atom.Scalar != nil && *atom.Scalar == schema.Untyped {
-			atomic = true // these write nothing but scalars
+			atomic = true // such a type writes only scalars
 		}
 		if atomic && (atom.Map != nil || atom.Scalar != nil && *atom.Scalar != schema.Numeric && *atom.Scalar != schema.Boolean) {
 			out.shape, out.equal = leaf, p.equal.of(t)
@@ -254,12 +255,12 @@ func (p *typedCompiler) fillKeys(out *typedNode, l *schema.List) {
 	out.shape = keyed
 }
 
-// structFields lists the fields that a struct has in JSON, by name. Of several with a name the last counts.
+// structFields lists the fields that a struct has in JSON, by name. Of several fields with one name the last counts.
 func structFields(t reflect.Type) []typedField {
 	byName := map[string]typedField{}
 	for f := range gotype.Fields(t) {
 		if f.Inline {
-			continue // of what is no struct
+			continue // not a struct
 		}
 		e := "f:" + f.JSON
 		byName[f.JSON] = typedField{name: e[2:], element: e, index: f.Path, omit: omission(f)}
@@ -267,7 +268,7 @@ func structFields(t reflect.Type) []typedField {
 	return slices.SortedFunc(maps.Values(byName), func(a, b typedField) int { return strings.Compare(a.name, b.name) })
 }
 
-// omission returns the test by which JSON leaves a field out, or nil.
+// omission returns the test by which JSON omits a field, or nil.
 func omission(f gotype.Field) func(reflect.Value) bool {
 	var tests []func(reflect.Value) bool
 	if f.OmitEmpty {
@@ -291,19 +292,19 @@ func omission(f gotype.Field) func(reflect.Value) bool {
 	return func(v reflect.Value) bool { return tests[0](v) || tests[1](v) }
 }
 
-// marshals reports whether a type writes its own JSON.
+// marshals reports whether a type has its own MarshalJSON.
 func marshals(t reflect.Type) bool {
 	return value.TypeReflectEntryOf(t).CanConvertToUnstructured()
 }
 
-// scalarMarshalers are the types that write their own JSON, and always a scalar.
+// scalarMarshalers are the types whose own MarshalJSON always writes a scalar.
 var scalarMarshalers = map[reflect.Type]bool{
 	reflect.TypeFor[metav1.Time]():        true,
 	reflect.TypeFor[resource.Quantity]():  true,
 	reflect.TypeFor[intstr.IntOrString](): true,
 }
 
-// plainScalar reports whether the values of a type are strings, numbers or booleans as they stand.
+// plainScalar reports whether the values of a type are plain strings, numbers or booleans.
 func plainScalar(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Pointer, reflect.Interface:

@@ -8,10 +8,10 @@ import (
 )
 
 // Untyped values are those of unstructured objects: map[string]any, []any, string, bool, int64, float64, nil. A value
-// that is not there is missing, which is not the same as nil.
+// that does not exist is missing, which is not the same as nil.
 var missing any = &struct{ missing bool }{}
 
-// kind is what an untyped value is, as far as schemas tell kinds apart.
+// kind is the kind of an untyped value, as far as schemas distinguish kinds.
 type kind uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	kindScalar
 	kindMap
 	kindList
-	kindOther // nothing that JSON makes
+	kindOther // not a JSON value
 )
 
 func kindOf(v any) kind {
@@ -53,7 +53,7 @@ func (p *schemaNode) takes(k kind) bool {
 	return false
 }
 
-// several reports whether a node allows more than one kind, which null then is none of.
+// several reports whether a node allows more than one kind; null then has none of them.
 func (p *schemaNode) several() bool {
 	n := 0
 	for _, allowed := range []bool{p.scalar != "", p.isMap, p.isList} {
@@ -64,8 +64,8 @@ func (p *schemaNode) several() bool {
 	return n != 1
 }
 
-// valid reports whether a value fits its schema; unique says that items of an associative list may not be there twice.
-// Where it does not fit, upstream's manager is left to say what is wrong.
+// valid reports whether a value fits its schema; unique forbids duplicate items of an associative list. If it does not
+// fit, upstream's manager words the error.
 func (p *schemaNode) valid(v any, unique bool) bool {
 	k := kindOf(v)
 	if k == kindNull {
@@ -123,7 +123,7 @@ func (p *schemaNode) scalarFits(v any) bool {
 	return p.scalar == schema.Numeric || p.scalar == schema.Untyped
 }
 
-// appendElement appends the element of an item of an associative list. ok is false where the item has none or one that
+// appendElement appends the element of an item of an associative list. ok is false where the item has none, or one that
 // is not covered.
 func (p *schemaNode) appendElement(b []byte, v any) ([]byte, bool) {
 	if len(p.keys) == 0 {
@@ -171,7 +171,7 @@ func appendUntyped(b []byte, v any) ([]byte, bool) {
 	return b, false
 }
 
-// equalUntyped reports whether two values are the same JSON. Whole numbers are equal however they are held.
+// equalUntyped reports whether two values are the same JSON. Whole numbers are equal in any Go type.
 func equalUntyped(a, b any) bool {
 	switch x := a.(type) {
 	case map[string]any:

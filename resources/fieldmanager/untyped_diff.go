@@ -37,7 +37,7 @@ func (d *untypedDiffer) child(e element, p *schemaNode, l, r any) {
 	d.removed.close(m, e, gone)
 }
 
-// values walks two values and says whether the path that leads to them is itself changed or removed.
+// values walks two values and reports whether the path to them is itself changed or removed.
 func (d *untypedDiffer) values(p *schemaNode, l, r any) (changed, removed bool) {
 	lk, rk := kindOf(l), kindOf(r)
 	lp, rp := presenceOf(lk), presenceOf(rk)

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// merge lays a patch over an object, as Server-Side Apply does before it removes anything: what the patch names takes
-// its value, everything else stays. It returns the merged object, which shares with the old one whatever stays, the
-// paths whose values changed, and whether nothing did (a change of the order of a list counts). reason is not empty
-// where the merge does not know.
+// merge merges a patch into an object, as Server-Side Apply does before it removes anything: the fields in the patch
+// take its values, everything else stays. It returns the merged object, which shares unchanged parts with the old one,
+// the paths whose values changed, and whether nothing changed (a change of the order of a list counts). reason is not
+// empty where the merge does not cover the objects.
 func merge(a *arena, p *schemaNode, object, patch map[string]any) (merged any, changed pathSet, same bool, reason string) {
 	m := merger{changed: builder{arena: a}}
 	out, same, _ := m.values(p, object, patch)
@@ -24,7 +24,7 @@ type merger struct {
 	buf     []byte
 }
 
-// values merges two values. whole says that the path that leads to them is itself changed.
+// values merges two values. whole: the path to them is itself changed.
 func (m *merger) values(p *schemaNode, l, r any) (out any, same, whole bool) {
 	lk, rk := kindOf(l), kindOf(r)
 	switch {
@@ -64,7 +64,7 @@ func (m *merger) nulls(p *schemaNode, l, r any, k kind) (out any, same, whole bo
 	case !granular:
 		return r, false, true
 	case r == nil && !emptyContainer(l):
-		return l, true, false // null names no part of it
+		return l, true, false // null owns no part of it
 	case l == nil && !emptyContainer(r):
 		m.added(p, r)
 		return r, false, false
@@ -124,7 +124,7 @@ func (m *merger) child(e element, p *schemaNode, l, r any) (out any, same bool) 
 	return out, same
 }
 
-// plainElement reports whether an element made of a field's name needs no escape; others are made plain.
+// plainElement reports whether an element from a field's name needs no escape; other elements never do.
 func plainElement(e element) bool { return e[0] != 'f' || plainName(e[2:]) }
 
 func (m *merger) maps(p *schemaNode, l, r map[string]any) (out map[string]any, same bool) {
@@ -189,11 +189,11 @@ func positions(items []item) map[element]int {
 	return out
 }
 
-// interleave orders the items of a merged list: those that both lists have come in the order of the right one, and those
-// that only one has stay near their neighbours, the left one's first. kept says that the order is that of the left list.
+// interleave orders the items of a merged list: items of both lists have the order of the right list, and items of only
+// one list stay near their neighbours, the left list's first. kept: the result has the order of the left list.
 func interleave(left, right []item, l, merged []any) (out []any, kept bool) {
 	inLeft, inRight := positions(left), positions(right)
-	var shared []int // positions in right of what both have
+	var shared []int // positions in right of the items in both
 	for j, it := range right {
 		if _, ok := inLeft[it.element]; ok {
 			shared = append(shared, j)
@@ -202,7 +202,7 @@ func interleave(left, right []item, l, merged []any) (out []any, kept bool) {
 	out = make([]any, 0, len(l)+len(merged)-len(shared))
 	done := make([]bool, len(right))
 	kept = len(shared) == len(right)
-	last := -1 // of the left items in out
+	last := -1 // the greatest left position in out
 	i, j := 0, 0
 	take := func() { // the next item of right
 		at, ok := inLeft[right[j].element]
@@ -228,7 +228,7 @@ func interleave(left, right []item, l, merged []any) (out []any, kept bool) {
 				i++
 				continue
 			case j < len(right) && len(shared) > 0 && shared[0] != at:
-				i++ // comes in its place in right
+				i++ // comes at its place in right
 				continue
 			case done[at]:
 				i++

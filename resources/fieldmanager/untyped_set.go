@@ -2,8 +2,8 @@ package fieldmanager
 
 import "slices"
 
-// pathsOf returns the paths that a patch names, which are those that its manager then owns. ok is false where the patch
-// has something that is not covered.
+// pathsOf returns the paths in a patch, which its manager then owns. ok is false where the patch has a part that is not
+// covered.
 func pathsOf(a *arena, p *schemaNode, v any) (set pathSet, ok bool) {
 	w := pathWalker{builder: builder{arena: a}}
 	w.value(p, v)
@@ -16,7 +16,7 @@ type pathWalker struct {
 	failed bool
 }
 
-// value pushes the paths below a value and reports whether the value is owned whole.
+// value pushes the paths below a value and reports whether the value is owned as a whole.
 func (w *pathWalker) value(p *schemaNode, v any) (whole bool) {
 	k := kindOf(v)
 	if k == kindNull {
@@ -80,8 +80,8 @@ func (w *pathWalker) items(p *schemaNode, list []any) {
 	}
 }
 
-// elements returns the elements of the items of a list, in the order of the list. ok is false where one has none or two
-// have the same.
+// elements returns the elements of the items of a list, in the order of the list. ok is false where an item has none or
+// two have the same.
 func (p *schemaNode) elements(buf *[]byte, list []any) ([]item, bool) {
 	out := make([]item, 0, len(list))
 	for i, x := range list {

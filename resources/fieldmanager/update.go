@@ -19,7 +19,7 @@ func mustParse(text string) pathSet {
 	return set
 }
 
-// update is Update where upstream need not be asked; otherwise it returns why, and has changed nothing.
+// update is Update without upstream's manager; if that is needed, it returns the reason, and has changed nothing.
 func (m *Manager) update(live, obj runtime.Object, manager string) (reason string) {
 	liveMeta, err := meta.Accessor(live)
 	if err != nil {
@@ -40,7 +40,7 @@ func (m *Manager) update(live, obj runtime.Object, manager string) (reason strin
 		return reason
 	}
 	if len(entries) == 0 && liveMeta.GetUID() != "" {
-		// Nobody's fields have been kept so far; only an Apply starts that for an object that exists.
+		// The object has no managedFields so far; for an existing object only an Apply starts them.
 		objMeta.SetManagedFields(nil)
 		return ""
 	}
@@ -54,8 +54,8 @@ func (m *Manager) update(live, obj runtime.Object, manager string) (reason strin
 	return ""
 }
 
-// given returns the entries that the write starts from: those that the client sent where it may, otherwise those of
-// the live object.
+// given returns the entries that the write starts from: the client's if it may send them, otherwise those of the live
+// object.
 func (m *Manager) given(sent []metav1.ManagedFieldsEntry, live metav1.Object) ([]entry, string) {
 	if m.config.Subresource == "" {
 		if resets(sent) {
@@ -68,7 +68,7 @@ func (m *Manager) given(sent []metav1.ManagedFieldsEntry, live metav1.Object) ([
 	return readEntries(live.GetManagedFields())
 }
 
-// resets reports whether a client asks to forget all owners: an empty list or a single empty entry.
+// resets reports whether a client asks to drop all owners: by an empty list or a single empty entry.
 func resets(sent []metav1.ManagedFieldsEntry) bool {
 	switch len(sent) {
 	case 0:

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// newUpstream makes the manager that answers what this package does not cover.
+// newUpstream makes the manager for the cases that this package does not cover.
 func (c Config) newUpstream() (*managedfields.FieldManager, error) {
 	filters := c.ResetFilter
 	if filters == nil && c.ResetFields != nil {
@@ -33,10 +33,10 @@ func (c Config) newUpstream() (*managedfields.FieldManager, error) {
 	return build(c.typeConverter(), c.convertor(), c.Scheme, c.Scheme, c.Kind, c.Hub, c.Subresource, filters)
 }
 
-// TypeConverter returns what converts objects of Kind by their schema.
+// TypeConverter returns the converter of objects of Kind by their schema.
 func (c Config) TypeConverter() managedfields.TypeConverter { return c.typeConverter() }
 
-// typeConverter is the converter of a custom resource or the one of the built-in types.
+// typeConverter is the converter of a custom resource, or the converter of the built-in types.
 func (c Config) typeConverter() managedfields.TypeConverter {
 	if c.Types != nil {
 		return c.Types
@@ -44,12 +44,12 @@ func (c Config) typeConverter() managedfields.TypeConverter {
 	return &builtinConverter{config: c, types: map[schema.GroupVersionKind]*typed.ParseableType{}}
 }
 
-// unsafeConvertor is what *runtime.Scheme has besides ObjectConvertor: its results may share memory with the input.
+// unsafeConvertor is the method of *runtime.Scheme beyond ObjectConvertor: its results may share memory with the input.
 type unsafeConvertor interface {
 	UnsafeConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
 }
 
-// fieldsConvertor is a scheme that has a conversion for the management of fields.
+// fieldsConvertor is a scheme with a conversion for field management.
 type fieldsConvertor interface {
 	ConvertFields(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error)
 }
@@ -63,8 +63,7 @@ func (c convertorOfFields) ConvertToVersion(in runtime.Object, gv runtime.GroupV
 	return c.fields.ConvertFields(in, gv)
 }
 
-// convertor converts without first copying the input, where the scheme can: nothing here writes to converted objects
-// that it did not make.
+// convertor converts without copying the input first, where the scheme can: this package changes only converted objects that it made.
 func (c Config) convertor() runtime.ObjectConvertor {
 	if f, ok := c.Scheme.(fieldsConvertor); ok {
 		return convertorOfFields{c.Scheme, f}
@@ -84,8 +83,8 @@ func (c sharingConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVe
 	return c.unsafe.UnsafeConvertToVersion(in, gv)
 }
 
-// builtinConverter is a managedfields.TypeConverter over the built-in types. It knows the served versions of one kind,
-// as only entries of managedFields in those are kept.
+// builtinConverter is a managedfields.TypeConverter over the built-in types. It has the served versions of one kind: only entries of
+// managedFields in those versions are kept.
 type builtinConverter struct {
 	config Config
 
@@ -113,11 +112,11 @@ func (c *builtinConverter) TypedToObject(value *typed.TypedValue) (runtime.Objec
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// unmanaged bounds how often the log has it that managedFields could not be updated.
+// unmanaged limits the log entries about managedFields that could not be updated.
 var unmanaged = rate.Sometimes{Interval: time.Second}
 
-// upstreamUpdate is up.UpdateNoErrors, for objects with raw JSON as well, such as a ControllerRevision's data: where it is nested deeper
-// than encoding/json reads, structured-merge-diff panics. That is an error as any other here, which validation words.
+// upstreamUpdate is up.UpdateNoErrors, also for objects with raw JSON, such as a ControllerRevision's data: if that is nested deeper
+// than encoding/json reads, structured-merge-diff panics. That is an error like any other here; validation reports it to the client.
 func upstreamUpdate(up *managedfields.FieldManager, live, obj runtime.Object, manager string) (updated runtime.Object) {
 	defer func() {
 		reason := recover()
@@ -126,7 +125,7 @@ func upstreamUpdate(up *managedfields.FieldManager, live, obj runtime.Object, ma
 		}
 		err, ok := reason.(error)
 		if _, fault := reason.(goruntime.Error); !ok || fault {
-			panic(reason) // a mistake of ours or of upstream's, which is not to be hidden
+			panic(reason) // a programming error, of ours or upstream's, must not be hidden
 		}
 		unmanaged.Do(func() {
 			klog.ErrorS(err, "managedFields could not be updated", "kind", obj.GetObjectKind().GroupVersionKind())
@@ -164,8 +163,8 @@ func (c *builtinConverter) typeOf(gvk schema.GroupVersionKind) (*typed.Parseable
 	return t, nil
 }
 
-// missingType returns the error by which upstream's manager recognises a version that is not served. It is made by
-// upstream's converter because its type is not exported.
+// missingType returns the error by which upstream's manager recognises a version that is not served. Upstream's converter makes it,
+// since its type is not exported.
 func missingType(gvk schema.GroupVersionKind) error {
 	none, err := managedfields.NewTypeConverter(nil, false)
 	if err != nil {

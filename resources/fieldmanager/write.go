@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// write is one Update or Apply on its way.
+// write is one Update or Apply in progress.
 type write struct {
 	*Manager
 	types *kindTypes
@@ -27,7 +27,7 @@ func (m *Manager) begin() (w write, reason string) {
 	return write{m, types, arenas.Get().(*arena)}, ""
 }
 
-// end gives back what the sets of the write lie in.
+// end releases the memory of the write's sets.
 func (w write) end() { w.arena.release() }
 
 // updated returns the entries after a change that is not an Apply.
@@ -63,7 +63,7 @@ func (w write) sameVersion(entries []entry) bool {
 	return !slices.ContainsFunc(entries, func(e entry) bool { return e.version != w.version })
 }
 
-// own returns the entry of who writes now, adding it if there is none.
+// own returns the entry of the writing manager, adding it if there is none.
 func (w write) own(entries []entry, manager string, operation metav1.ManagedFieldsOperationType) (*entry, []entry) {
 	if manager == "" {
 		manager = "unknown"

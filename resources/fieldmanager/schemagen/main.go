@@ -1,6 +1,6 @@
-// Command schemagen writes what `make generate` packs into schema.txt.gz: what field management needs to know of the built-in types, taken from the
-// OpenAPI definitions that kube-apiserver publishes. Running it is part of taking a new Kubernetes version; a test of
-// package fieldmanager fails while the file is stale.
+// Command schemagen writes the text that `make generate` packs into schema.txt.gz: the schemas that field management needs of the built-in types,
+// from the OpenAPI definitions that kube-apiserver publishes. It has to run for each new Kubernetes version; a test of package fieldmanager fails
+// while the file is stale.
 //
 //	make generate
 package main
@@ -121,7 +121,7 @@ func typeRef(t schema.TypeRef) (string, error) {
 func atom(a schema.Atom, fieldsFollow bool) (string, error) {
 	switch {
 	case a.Scalar != nil && a.List != nil && a.Map != nil:
-		// No type is given: anything goes. Only one such shape exists.
+		// No type is given, which allows anything. Only one such shape exists.
 		if *a.Scalar != schema.Untyped || len(a.Map.Fields) > 0 {
 			return "", fmt.Errorf("unexpected untyped shape")
 		}
