@@ -19,7 +19,7 @@ import (
 
 func admissionregistrationGroup(p Parts, validating, mutating *resources.Type) resources.GroupSpec {
 	v1 := admissionregistrationV1
-	// Who names parameters, which expressions then tell of, has to have the right to read them.
+	// A user who names parameters, which the expressions may reveal, must have the right to read them.
 	var by authorizer.UnconditionalAuthorizer
 	if p.Rules != nil {
 		by = p.Authorizer
@@ -55,7 +55,7 @@ func mutatingWebhooks() *resources.Type {
 		mutatingwebhookconfiguration.Strategy, in("api-extensions"), emptyBundles)
 }
 
-// kindsOf knows the resources of the kinds that are served; nil: of none. It is a resolver.ResourceResolver.
+// kindsOf finds the resources of the kinds that are served; nil: none. It is a resolver.ResourceResolver.
 type kindsOf struct{ *resources.Registry }
 
 // Resolve fails for a kind that is not served.
@@ -68,7 +68,7 @@ func (k kindsOf) Resolve(gvk schema.GroupVersionKind) (schema.GroupVersionResour
 	return schema.GroupVersionResource{}, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
 }
 
-// policies reads the policy that a binding is of.
+// policies reads the policy of a binding.
 type policies struct {
 	reader               resources.Reader
 	validating, mutating *resources.Type

@@ -18,7 +18,7 @@ import (
 
 func apiregistrationGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "apiregistration.k8s.io", Version: "v1"}
-	// Upstream's constructor hides that its strategy has the rules of deletion too.
+	// The type of upstream's constructor hides that its strategy also has the rules of deletion.
 	s := apiservice.NewStrategy(Scheme).(strategy)
 	return single(v1,
 		define[apiregistration.APIService, apiregistration.APIServiceList](v1, "apiservices", s,
@@ -56,7 +56,7 @@ func (apiServiceTable) ConvertToTable(_ context.Context, obj, _ runtime.Object) 
 	return t, err
 }
 
-// available is the cell that says whether the service behind an API answers.
+// available is the cell with the state of the service behind an API.
 func available(a *apiregistration.APIService) string {
 	for _, c := range a.Status.Conditions {
 		if c.Type != apiregistration.Available {

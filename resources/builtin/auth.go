@@ -41,7 +41,7 @@ func authorizationGroup(p Parts) resources.GroupSpec {
 	)
 }
 
-// answeredBy makes a CreateFunc of one of upstream's reviews, which need no storage.
+// answeredBy makes a CreateFunc from one of upstream's reviews, which need no storage.
 func answeredBy(c rest.Creater) resources.CreateFunc {
 	return func(ctx context.Context, _ *resources.Operation, _ string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
 		return c.Create(ctx, obj, rest.ValidateAllObjectFunc, opts)

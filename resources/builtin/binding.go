@@ -19,14 +19,14 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// bindings is the virtual type through which a Binding itself names its pod.
+// bindings is the virtual type of a Binding that names its pod itself.
 func bindings(pods *resources.Type) *resources.Type {
 	t := virtual[core.Binding](coreV1, "bindings", true, bindNamed(pods))
 	t.Complete = checkNamed
 	return t
 }
 
-// bindNamed answers a create of bindings: the Binding itself names the pod.
+// bindNamed answers a create of bindings, where the Binding itself names the pod.
 func bindNamed(pods *resources.Type) resources.CreateFunc {
 	bind := bind(pods)
 	return func(ctx context.Context, o *resources.Operation, _ string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
@@ -47,7 +47,7 @@ func checkNamed(ctx context.Context, o *resources.Operation, _ string, obj runti
 	return checkBinding(ctx, o, name, obj, opts)
 }
 
-// checkBinding refuses what no pod can be bound by, before validating admission sees it.
+// checkBinding refuses an invalid Binding before validating admission sees it.
 func checkBinding(ctx context.Context, _ *resources.Operation, name string, obj runtime.Object, _ *metav1.CreateOptions) (context.Context, error) {
 	b, ok := obj.(*core.Binding)
 	if !ok {
@@ -56,15 +56,15 @@ func checkBinding(ctx context.Context, _ *resources.Operation, name string, obj 
 	if name != b.Name {
 		return ctx, apierrors.NewBadRequest("name in URL does not match name in Binding object")
 	}
-	// Not an Invalid status: kube-apiserver answers these with 500.
+	// Not an Invalid status: kube-apiserver answers these errors with 500.
 	if errs := validation.ValidatePodBinding(b); len(errs) != 0 {
 		return ctx, errs.ToAggregate()
 	}
 	return ctx, nil
 }
 
-// bind answers a create of pods/binding: it assigns the pod to a node, which is how a scheduler tells its decision.
-// The uid and the resourceVersion of the Binding, where set, are preconditions on the pod.
+// bind answers a create of pods/binding: it assigns the pod to a node, as a scheduler has decided. The uid and the
+// resourceVersion of the Binding, where set, are preconditions on the pod.
 func bind(pods *resources.Type) resources.CreateFunc {
 	return func(ctx context.Context, o *resources.Operation, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
 		b, ok := obj.(*core.Binding)
@@ -132,7 +132,7 @@ func assign(pod *core.Pod, b *core.Binding) error {
 	return nil
 }
 
-// keyNamed is the key that kube-apiserver names: that in etcd, of which a dry run does not know all.
+// keyNamed is the key in kube-apiserver's texts: the key in etcd, of which a dry run knows only a part.
 func keyNamed(key resources.Key, dryRun []string) string {
 	if dryrun.IsDryRun(dryRun) {
 		return strings.TrimPrefix(key.InEtcd(), "/registry")
@@ -140,8 +140,8 @@ func keyNamed(key resources.Key, dryRun []string) string {
 	return key.InEtcd()
 }
 
-// checkPreconditions reports which of a uid and a resourceVersion, where set, is not the object's, in the words
-// kube-apiserver has for it, which name the key.
+// checkPreconditions returns kube-apiserver's error, which names the key, if the object has another uid or
+// resourceVersion than the given ones, where set.
 func checkPreconditions(key string, m metav1.Object, uid, resourceVersion string) error {
 	const format = "StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, " +
 		"AdditionalErrorMsg: Precondition failed: %s in precondition: %s, %s in object meta: %s"

@@ -21,11 +21,11 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// maxDisruptedPods is how many evictions a budget may have pending that its controller has not noticed yet, as
-// kube-apiserver has it.
+// maxDisruptedPods is the number of evictions that a budget may have pending before its controller has noticed them, as
+// in kube-apiserver.
 const maxDisruptedPods = 2000
 
-// findBudgets returns the budgets that cover a pod, of which there should be one at most.
+// findBudgets returns the budgets that cover a pod, of which there should be at most one.
 func (e *eviction) findBudgets(ctx context.Context, p *core.Pod) ([]*policyv1.PodDisruptionBudget, error) {
 	snapshot, err := e.op.Snapshot(ctx, e.budgets.ResourceName(), resources.At{Match: resources.MostRecent, Namespace: p.Namespace})
 	if err != nil {
@@ -38,7 +38,7 @@ func (e *eviction) findBudgets(ctx context.Context, p *core.Pod) ([]*policyv1.Po
 			return false
 		}
 		b := v.(*policyv1.PodDisruptionBudget)
-		// A selector that cannot be understood covers nothing.
+		// An invalid selector covers nothing.
 		if s, serr := metav1.LabelSelectorAsSelector(b.Spec.Selector); serr == nil && s.Matches(labels.Set(p.Labels)) {
 			found = append(found, b)
 		}
@@ -47,7 +47,7 @@ func (e *eviction) findBudgets(ctx context.Context, p *core.Pod) ([]*policyv1.Po
 	return found, err
 }
 
-// decrement takes one disruption from a budget, or fails with the reason why there is none.
+// decrement takes one disruption from a budget, or returns the error why there is none.
 func (e *eviction) decrement(ctx context.Context, name string) error {
 	// The rules of a budget are those of its own group, not of the request for the pod.
 	ctx = genericapirequest.WithRequestInfo(ctx, &genericapirequest.RequestInfo{
@@ -75,7 +75,7 @@ func (e *eviction) decrement(ctx context.Context, name string) error {
 		if b.Status.DisruptedPods == nil {
 			b.Status.DisruptedPods = map[string]metav1.Time{}
 		}
-		// So the budget's controller no longer counts the pod as there, before it sees it go.
+		// The budget's controller then stops counting the pod as present before it sees the deletion.
 		b.Status.DisruptedPods[e.name] = metav1.Time{Time: time.Now()}
 		return e.budgets.ToHub(b)
 	}
@@ -103,13 +103,14 @@ func refusal(b *policyv1.PodDisruptionBudget) error {
 
 const violation = "Cannot evict pod as it would violate the pod's disruption budget."
 
-// tooSoon: the budget's controller has not caught up with what happened.
+// tooSoon is the error when the budget's controller is behind.
 func tooSoon(budget string) error {
 	return withCause(apierrors.NewTooManyRequests(violation, 10),
 		fmt.Sprintf("The disruption budget %s is still being processed by the server.", budget))
 }
 
-// whyNone says why a budget allows no disruption. That its controller failed comes first: the numbers mean nothing then.
+// whyNone is the reason why a budget allows no disruption. A failure of its controller comes first: the numbers mean
+// nothing then.
 func whyNone(b *policyv1.PodDisruptionBudget) string {
 	c := meta.FindStatusCondition(b.Status.Conditions, policyv1.DisruptionAllowedCondition)
 	explained := c != nil && c.Status == metav1.ConditionFalse && c.Message != ""

@@ -7,9 +7,9 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// emptyBundles has updates of webhook configurations take empty CA bundles for absent ones. Upstream's strategies tell these apart when they look
-// whether the generation changes, as kube-apiserver's storage does. The JSON that is stored does not: a manifest with `caBundle: ""` would be a
-// change each time that it is applied.
+// emptyBundles makes updates of webhook configurations treat empty CA bundles as absent. Upstream's strategies distinguish these when they decide
+// whether the generation changes, as kube-apiserver's storage does. The stored JSON does not: without this, a manifest with `caBundle: ""` would
+// be a change each time that it is applied.
 func emptyBundles(t *resources.Type) {
 	t.Prepare = func(obj runtime.Object) {
 		switch c := obj.(type) {

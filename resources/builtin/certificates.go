@@ -39,7 +39,8 @@ func trustBundleAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
 	return b.Labels, fields.Set{"metadata.name": b.Name, "spec.signerName": b.Spec.SignerName}, nil
 }
 
-// versionOfPodCertificateRequest: v1 has no place for the key of a request that is not in PKCS #10, which v1beta1 allows.
+// versionOfPodCertificateRequest: v1 has no field for the key of a request that is not in PKCS #10, which v1beta1
+// allows.
 func versionOfPodCertificateRequest(obj runtime.Object) schema.GroupVersion {
 	gv := schema.GroupVersion{Group: "certificates.k8s.io", Version: "v1"}
 	if r, ok := obj.(*certificates.PodCertificateRequest); ok && len(r.Spec.PKIXPublicKey)+len(r.Spec.ProofOfPossession) > 0 { //nolint:staticcheck // deprecated, and still served in v1beta1

@@ -12,8 +12,8 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// countIssued counts, as kube-apiserver, the certificates that were issued for requests which say how long they are to be valid, and those of
-// them that are, but for what signers take off or add: five minutes and a twentieth.
+// countIssued counts, as kube-apiserver does, the certificates issued for requests with an expirationSeconds, and whether the signer honored
+// it, with a tolerance of five minutes and a twentieth.
 func countIssued(before, now *resources.Object) {
 	seconds := gjson.GetBytes(now.Data, "spec.expirationSeconds")
 	issued := gjson.GetBytes(now.Data, "status.certificate").Str

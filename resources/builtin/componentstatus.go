@@ -16,13 +16,13 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// componentStatuses tell of the store, under the name that clients know for it, and of a scheduler and a controller
-// manager on the same host: these are asked at the ports that they have by default, as kube-apiserver does.
+// componentStatuses report the state of the store, under the name that clients expect, and of a scheduler and a
+// controller manager on the same host, which are called at their default ports, as kube-apiserver does.
 func componentStatuses() *resources.Type {
 	t := newType(coreV1, "componentstatuses", false, maker[core.ComponentStatus])
 	t.NewList = func() runtime.Object { return &core.ComponentStatusList{} }
 	t.ShortNames = []string{"cs"}
-	t.Attrs = metaAttrs(true) // kube-apiserver selects by namespace too, always an empty one
+	t.Attrs = metaAttrs(true) // kube-apiserver selects by namespace too, which is always empty
 	t.Table = tables
 	t.StorageVersion = schema.GroupVersion{}
 	scheduler, manager := neighbour(10259), neighbour(10257)
@@ -41,7 +41,7 @@ func componentStatuses() *resources.Type {
 	return t
 }
 
-// neighbour is a component on this host. Who answers is not verified, and nothing is told to it.
+// neighbour is a component on this host. Its certificate is not verified, and it gets no data.
 func neighbour(port int) *componentstatus.HttpServer {
 	return &componentstatus.HttpServer{EnableHTTPS: true, TLSConfig: &tls.Config{InsecureSkipVerify: true},
 		Addr: "127.0.0.1", Port: port, Path: "/healthz"}
@@ -63,7 +63,7 @@ type storeServer struct {
 }
 
 func (s storeServer) DoServerCheck() (probe.Result, string, error) {
-	// No object has an empty name; to say so for certain the store has to ask its database.
+	// No object has an empty name; the store has to ask its database to be certain of that.
 	_, err := s.s.Get(s.ctx, resources.Key{Resource: "namespaces"}, resources.At{Match: resources.MostRecent})
 	if err != nil && !errors.Is(err, resources.ErrNotFound) {
 		return probe.Failure, "", err

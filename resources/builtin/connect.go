@@ -28,8 +28,8 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// The subresources that lead to another server: a kubelet, a pod, what stands behind a Service. Where they lead and who is
-// refused is upstream's to say; here they are given the objects to look at.
+// The subresources that lead to another server: a kubelet, a pod, the endpoint of a Service. Upstream decides the
+// destination and refuses requests; this file gives it the objects that it reads.
 
 var (
 	connectVerbs = []string{"create", "get"}
@@ -37,16 +37,16 @@ var (
 	proxyMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions}
 )
 
-// kubeletPort is where a kubelet listens whose node does not say.
+// kubeletPort is the port of a kubelet whose node names none.
 const kubeletPort = 10250
 
-// Kubelets says how kubelets are connected to.
+// Kubelets has the transports for connections to kubelets.
 type Kubelets struct {
 	transport, insecure http.RoundTripper
 	addresses           []v1.NodeAddressType
 }
 
-// NewKubelets reads the certificates, if there are any, and fails when it cannot.
+// NewKubelets reads the certificates, if any are given, and fails when it cannot.
 func NewKubelets(files client.KubeletTLSConfig, addresses []string) (*Kubelets, error) {
 	config := client.KubeletClientConfig{Port: kubeletPort, TLSClientConfig: files}
 	k := &Kubelets{}
@@ -59,7 +59,7 @@ func NewKubelets(files client.KubeletTLSConfig, addresses []string) (*Kubelets, 
 	return k, errors.Join(err, insecureErr)
 }
 
-// defaultKubelets are connected to without a certificate, by a server that was told nothing about them.
+// defaultKubelets connects without a certificate, for a server without a configuration for kubelets.
 var defaultKubelets = sync.OnceValue(func() *Kubelets {
 	k, err := NewKubelets(client.KubeletTLSConfig{}, upstream.KubeletAddresses())
 	if err != nil {
@@ -104,7 +104,7 @@ func (k kubeletsOf) GetConnectionInfo(ctx context.Context, name types.NodeName) 
 		InsecureSkipTLSVerifyTransport: k.insecure, NodeFeatures: n.Status.DeclaredFeatures}, nil
 }
 
-// requested is the resource that the request is about: kube-apiserver calls a pod's node that is not there a pod.
+// requested is the resource of the request: kube-apiserver's error for a pod's missing node says that the pod is missing.
 func requested(ctx context.Context, otherwise schema.GroupResource) schema.GroupResource {
 	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {
 		return schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
@@ -126,15 +126,15 @@ func (g getter) Get(ctx context.Context, name string, _ *metav1.GetOptions) (run
 	return find[runtime.Object](ctx, g.s, g.t, key)
 }
 
-// proxyTransport connects to what is no kubelet: pods serve whatever certificates they like.
+// proxyTransport connects to servers other than kubelets: pods serve arbitrary certificates.
 var proxyTransport = sync.OnceValue(func() http.RoundTripper {
 	return utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}})
 })
 
-// locator finds where the object of a name is reached.
+// locator finds the address of the object with a name.
 type locator func(ctx context.Context, id string) (*url.URL, http.RoundTripper, error)
 
-// proxied passes requests on to what an object stands for. It is upstream's rest.Connecter.
+// proxied proxies requests to the server behind an object. It is upstream's rest.Connecter.
 type proxied[T any, PT object[T]] struct {
 	locate locator
 	path   func(options PT) string

@@ -22,7 +22,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// podConnections are the ways into a running pod.
+// podConnections are the subresources that connect to a running pod.
 func podConnections(pods, nodes *resources.Type, p Parts) []*resources.Subresource {
 	kubelets := func(s resources.Reader) kubeletsOf { return kubeletsOf{p.Kubelets, nodes, s} }
 	return []*resources.Subresource{
@@ -57,7 +57,7 @@ func (l podLogs) NewGetOptions() (runtime.Object, bool, string) {
 	return &core.PodLogOptions{}, false, ""
 }
 
-// Get returns a rest.ResourceStreamer, which has nothing to stream of a pod that no node has begun to run.
+// Get returns a rest.ResourceStreamer, which is empty for a pod that no node has started to run.
 func (l podLogs) Get(ctx context.Context, name string, options runtime.Object) (runtime.Object, error) {
 	o, ok := options.(*core.PodLogOptions)
 	if !ok {

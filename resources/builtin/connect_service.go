@@ -22,7 +22,7 @@ import (
 	"github.com/rowlock/rowlock/resources/behind"
 )
 
-// serviceProxy leads to a pod behind a Service.
+// serviceProxy proxies to a pod behind a Service.
 func serviceProxy(services, pods, endpointSlices *resources.Type, family core.IPFamily) *resources.Subresource {
 	return &resources.Subresource{
 		Name: "proxy", Kind: coreV1.WithKind("ServiceProxyOptions"), Verbs: proxyVerbs,
@@ -37,7 +37,7 @@ func serviceProxy(services, pods, endpointSlices *resources.Type, family core.IP
 type behindService struct {
 	services, pods getter
 	endpointSlices *resources.Type
-	family         v1.IPFamily // the one of the first range of addresses, which is preferred
+	family         v1.IPFamily // the family of the first range of addresses, which is preferred
 }
 
 func (b behindService) locate(ctx context.Context, id string) (*url.URL, http.RoundTripper, error) {
@@ -57,7 +57,7 @@ func (b behindService) locate(ctx context.Context, id string) (*url.URL, http.Ro
 	if err != nil {
 		return nil, nil, apierrors.NewInternalError(err)
 	}
-	// Without any, the error is the same as without one that is ready.
+	// No endpoint at all gives the same error as no ready endpoint.
 	host, err := utilproxy.RandomEndpoint(name, endpoints, port, b.family, func(e *discoveryv1.Endpoint) bool { return b.isPod(ctx, e) })
 	if err != nil {
 		return nil, nil, err
@@ -65,7 +65,7 @@ func (b behindService) locate(ctx context.Context, id string) (*url.URL, http.Ro
 	return &url.URL{Scheme: scheme, Host: host}, proxyTransport(), nil
 }
 
-// portName is what a port is called that was asked for by its number.
+// portName is the name of a port that was requested by its number.
 func (b behindService) portName(ctx context.Context, name string, number int64) (string, error) {
 	obj, err := b.services.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
@@ -84,7 +84,8 @@ func (b behindService) endpoints(ctx context.Context, service string) ([]*discov
 	return behind.Slices(ctx, b.services.s, b.endpointSlices, genericapirequest.NamespaceValue(ctx), service)
 }
 
-// isPod tells whether an endpoint is a pod of the namespace: a user who invents an endpoint must not reach it through the server.
+// isPod reports whether an endpoint is a pod of the namespace: a user who invents an endpoint must not reach it through the
+// server.
 func (b behindService) isPod(ctx context.Context, e *discoveryv1.Endpoint) bool {
 	if e.TargetRef == nil || e.TargetRef.Namespace != genericapirequest.NamespaceValue(ctx) || len(e.Addresses) == 0 {
 		return false

@@ -32,7 +32,7 @@ var coreV1 = v1.SchemeGroupVersion
 // DefaultEventTTL is how long kube-apiserver keeps an Event, its --event-ttl.
 const DefaultEventTTL = time.Hour
 
-// shared are the types that the rules of others look at.
+// shared are the types that the rules of other types read.
 type shared struct {
 	namespaces, events, budgets, services, endpointSlices, validatingWebhooks, mutatingWebhooks *resources.Type
 }
@@ -69,7 +69,7 @@ func coreGroup(p Parts, s shared) resources.GroupSpec {
 	)
 }
 
-// events are one type that two groups show, in their own versions. Each is kept for a time after its last write.
+// events are one type that two groups show, in their own versions. Each event is kept for a time after its last write.
 func events(ttl time.Duration) *resources.Type {
 	ttl = cmp.Or(ttl, DefaultEventTTL)
 	return define[core.Event, core.EventList](coreV1, "events", event.Strategy,

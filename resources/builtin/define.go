@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// strategy is what upstream has per resource: one value with the rules of every write.
+// strategy is upstream's strategy of a resource: one value with the rules of every write.
 type strategy interface {
 	rest.RESTCreateStrategy
 	rest.RESTUpdateStrategy
@@ -32,12 +32,12 @@ type object[T any] interface {
 	runtime.Object
 }
 
-// option says what is special about a type.
+// option sets a special property of a type.
 type option func(*resources.Type)
 
-// define declares a stored type: T and L are the hub form of its objects and lists, gv the version it is stored in.
+// define declares a stored type: T and L are the hub form of its objects and lists, gv is its storage version.
 //
-// It is compiled once per type, so what does not depend on T and L is in declare.
+// It is compiled once per type, so the code that does not depend on T and L is in declare.
 func define[T, L any, PT object[T], PL object[L]](gv schema.GroupVersion, resource string, s strategy, opts ...option) *resources.Type {
 	return declare(gv, resource, maker[T, PT], maker[L, PL], s, opts)
 }
@@ -45,7 +45,7 @@ func define[T, L any, PT object[T], PL object[L]](gv schema.GroupVersion, resour
 // maker returns a new object.
 func maker[T any, PT object[T]]() runtime.Object { return PT(new(T)) }
 
-// declare is define without its types.
+// declare is define without type parameters.
 func declare(gv schema.GroupVersion, resource string, newObject, newList func() runtime.Object, s strategy, opts []option) *resources.Type {
 	t := newType(gv, resource, s.NamespaceScoped(), newObject)
 	t.NewList = newList
@@ -64,7 +64,7 @@ func declare(gv schema.GroupVersion, resource string, newObject, newList func() 
 	return t
 }
 
-// virtual declares a type whose objects are answered, not stored.
+// virtual declares a type whose creates are answered, and not stored.
 func virtual[T any, PT object[T]](gv schema.GroupVersion, resource string, namespaced bool, create resources.CreateFunc) *resources.Type {
 	t := newType(gv, resource, namespaced, maker[T, PT])
 	t.Table = rest.NewDefaultTableConvertor(t.GroupResource)
@@ -87,10 +87,10 @@ func newType(gv schema.GroupVersion, resource string, namespaced bool, newObject
 	}
 }
 
-// tables prints every kind that has columns of its own. One generator for all: it is a map from kind to printer.
+// tables prints every kind that has its own columns. One generator serves all: it is a map from kind to printer.
 var tables = printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(printersinternal.AddHandlers)}
 
-// metaAttrs selects by labels, name and namespace: what a type can do that says nothing else.
+// metaAttrs selects by labels, name and namespace, the default for types.
 func metaAttrs(namespaced bool) func(runtime.Object) (labels.Set, fields.Set, error) {
 	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
 		m, err := meta.Accessor(obj)
@@ -105,7 +105,7 @@ func metaAttrs(namespaced bool) func(runtime.Object) (labels.Set, fields.Set, er
 	}
 }
 
-// short gives the type its short names.
+// short sets the type's short names.
 func short(names ...string) option {
 	return func(t *resources.Type) { t.ShortNames = names }
 }
@@ -133,7 +133,7 @@ func table(c func(schema.GroupResource) rest.TableConvertor) option {
 // clockColumns marks a type with columns that show the time since something other than its creation.
 func clockColumns(t *resources.Type) { t.TableTimeDependent = true }
 
-// tableOrder says in which order the rows of a list are, where it is not the order of lists.
+// tableOrder sets the order of the rows of a Table, where it is not the order of lists.
 func tableOrder(compare func(a, b *resources.Object) int) option {
 	return func(t *resources.Type) { t.TableOrder = compare }
 }
@@ -151,7 +151,7 @@ func status(s rest.UpdateResetFieldsStrategy) option {
 	return part("status", s, "get", "patch", "update")
 }
 
-// statusAppliedNew is status for the types whose status, upstream, apply creates objects by.
+// statusAppliedNew is status for types where, upstream, an apply to the status creates a missing object.
 func statusAppliedNew(s rest.UpdateResetFieldsStrategy) option {
 	return func(t *resources.Type) {
 		status(s)(t)
@@ -159,12 +159,12 @@ func statusAppliedNew(s rest.UpdateResetFieldsStrategy) option {
 	}
 }
 
-// writtenStatus has somebody told of writes of the status.
+// writtenStatus registers a callback for writes of the status.
 func writtenStatus(tell func(before, now *resources.Object)) option {
 	return func(t *resources.Type) { t.Subresources["status"].Written = tell }
 }
 
-// statusWithoutTable is status for the types of which upstream's storage of the status makes no Table.
+// statusWithoutTable is status for types for which upstream's storage of the status makes no Table.
 func statusWithoutTable(s rest.UpdateResetFieldsStrategy) option {
 	return func(t *resources.Type) {
 		status(s)(t)

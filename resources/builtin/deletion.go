@@ -17,10 +17,11 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// The types that are deleted by rules of their own.
+// The types with their own rules of deletion.
 
-// namespaceLife: the first delete of a namespace makes it Terminating, and it stays until spec.finalizers is empty. Who
-// empties it, by an update of finalize, has to delete once more or, where metadata has no finalizers, is done.
+// namespaceLife: the first delete of a namespace makes it Terminating, and it stays until spec.finalizers is empty. An
+// update of finalize that empties them removes the namespace if metadata has no finalizers; otherwise another delete is
+// needed.
 func namespaceLife(t *resources.Type) {
 	t.ServedVerbs = []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 	t.Terminate = func(obj runtime.Object, now metav1.Time) bool {
@@ -41,7 +42,7 @@ func namespaceLife(t *resources.Type) {
 	}
 }
 
-// warnOfOrphans: the pods of a Job outlive it by default, which surprises.
+// warnOfOrphans warns that the pods of a Job outlive it by default, which surprises users.
 func warnOfOrphans(t *resources.Type) {
 	t.BeforeDelete = func(ctx context.Context, _ string, o *metav1.DeleteOptions) error {
 		//nolint:staticcheck // OrphanDependents is deprecated, and still served
@@ -54,7 +55,7 @@ func warnOfOrphans(t *resources.Type) {
 
 const orphansWarning = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
 
-// keepSystemClasses: the priority classes that the system has of itself stay.
+// keepSystemClasses refuses the deletion of the system's own priority classes.
 func keepSystemClasses(t *resources.Type) {
 	t.BeforeDelete = func(_ context.Context, name string, _ *metav1.DeleteOptions) error {
 		if slices.Contains(schedulingv1.SystemPriorityClassNames(), name) {

@@ -25,9 +25,9 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// withEarlyVersions adds the alpha and beta versions, which are served only when they are asked for: those of types that
-// have a stable version, and the types that have none yet. Versions that this release of Kubernetes has removed are known
-// and serve nothing.
+// withEarlyVersions adds the alpha and beta versions, which are served only on request: those of types that have a
+// stable version, and the types that have none yet. Versions that this release of Kubernetes has removed are known and
+// serve nothing.
 func withEarlyVersions(groups []resources.GroupSpec) []resources.GroupSpec {
 	early := []struct {
 		group, version string

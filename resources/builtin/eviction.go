@@ -22,11 +22,11 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// evictionRounds is how often an eviction looks again at a pod that others keep changing.
+// evictionRounds is the number of attempts of an eviction whose pod others keep changing.
 const evictionRounds = 20
 
-// evict answers a create of pods/eviction: a deletion of the pod that the PodDisruptionBudget which covers it has to
-// allow ("API-initiated Eviction" of the Kubernetes documentation). A refusal is 429 with cause DisruptionBudget.
+// evict answers a create of pods/eviction: a deletion of the pod that the PodDisruptionBudget covering it has to allow ("API-initiated
+// Eviction" of the Kubernetes documentation). A refusal is 429 with cause DisruptionBudget.
 func evict(pods, budgets *resources.Type) resources.CreateFunc {
 	return func(ctx context.Context, o *resources.Operation, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
 		e, ok := obj.(*policy.Eviction)
@@ -45,7 +45,7 @@ func evict(pods, budgets *resources.Type) resources.CreateFunc {
 	}
 }
 
-// checkEviction refuses what nothing can be evicted by, and gives the options of the deletion the dry run of the request, before validating
+// checkEviction refuses an invalid Eviction, and copies the dry run of the request to the options of the deletion, before validating
 // admission sees them.
 func checkEviction(ctx context.Context, _ *resources.Operation, name string, obj runtime.Object, opts *metav1.CreateOptions) (context.Context, error) {
 	e, ok := obj.(*policy.Eviction)
@@ -95,13 +95,13 @@ func (e *eviction) run(ctx context.Context) error {
 	}
 	err = e.remove(ctx, e.optionsAt(p.ResourceVersion))
 	if apierrors.IsConflict(err) && !e.revisionIsGiven() {
-		return tooSoon(budget) // the pod may have become healthy: the client is to try again
+		return tooSoon(budget) // the pod may have become healthy: the client has to try again
 	}
 	return err
 }
 
-// withoutBudget evicts a pod that disturbs nobody by going: one that has ended, has not started or is being deleted.
-// done is false when the pod is none of these; it is returned as it was then.
+// withoutBudget evicts a pod whose removal disrupts nothing: one that has ended, has not started or is being deleted. done is false when
+// the pod is none of these; p is its state at that time.
 func (e *eviction) withoutBudget(ctx context.Context) (p *core.Pod, done bool, err error) {
 	key, err := e.pods.RequestKey(ctx, e.name)
 	if err != nil {
@@ -117,7 +117,7 @@ func (e *eviction) withoutBudget(ctx context.Context) (p *core.Pod, done bool, e
 		}
 		options := e.options
 		if !over && !e.revisionIsGiven() {
-			options = e.optionsAt(p.ResourceVersion) // it must not have become healthy meanwhile
+			options = e.optionsAt(p.ResourceVersion) // the pod must not have become healthy meanwhile
 		}
 		if err = e.remove(ctx, options); !apierrors.IsConflict(err) || e.revisionIsGiven() {
 			break
@@ -126,8 +126,8 @@ func (e *eviction) withoutBudget(ctx context.Context) (p *core.Pod, done bool, e
 	return p, err == nil, err
 }
 
-// takeFromBudget takes a disruption from the budget that covers the pod, if one does. atRevision is set when the pod may
-// go only as it is now, because it is unhealthy and so costs the budget nothing.
+// takeFromBudget takes a disruption from the budget that covers the pod, if one does. atRevision is set when the pod may be removed only in
+// its present state, because it is unhealthy and so costs the budget nothing.
 func (e *eviction) takeFromBudget(ctx context.Context, p *core.Pod) (budget string, atRevision bool, err error) {
 	found, err := e.findBudgets(ctx, p)
 	if err != nil || len(found) == 0 {
@@ -147,7 +147,7 @@ func (e *eviction) takeFromBudget(ctx context.Context, p *core.Pod) (budget stri
 	return b.Name, false, e.decrement(ctx, b.Name)
 }
 
-// remove says in the pod's status why it goes, and deletes it.
+// remove writes the reason into the pod's status, and deletes the pod.
 func (e *eviction) remove(ctx context.Context, options *metav1.DeleteOptions) error {
 	options = options.DeepCopy()
 	if len(options.DryRun) == 0 {
@@ -183,12 +183,12 @@ func (e *eviction) addCondition(ctx context.Context, pre *metav1.Preconditions) 
 	return stored, err
 }
 
-// checkEvictedPod checks the preconditions of a deletion before the pod is touched.
+// checkEvictedPod checks the preconditions of a deletion before the pod is changed.
 func checkEvictedPod(p *core.Pod, pre *metav1.Preconditions) error {
 	if pre == nil {
 		return nil
 	}
-	// kube-apiserver names the kind where a resource is meant.
+	// kube-apiserver's error has the kind in place of the resource.
 	gr := schema.GroupResource{Resource: "Pod"}
 	if uid := ptr.Deref(pre.UID, types.UID("")); uid != "" && uid != p.UID {
 		return apierrors.NewConflict(gr, p.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+

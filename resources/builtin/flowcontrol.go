@@ -22,7 +22,7 @@ func flowcontrolGroup() resources.GroupSpec {
 	)
 }
 
-// byPrecedence puts what is matched first on top. Of equals, the names decide, which are the order of lists.
+// byPrecedence puts the one that is matched first on top. Equals are ordered by name, as in lists.
 func byPrecedence(a, b *resources.Object) int {
 	precedence := func(o *resources.Object) int64 { return gjson.GetBytes(o.Data, "spec.matchingPrecedence").Int() }
 	return cmp.Compare(precedence(a), precedence(b))

@@ -11,34 +11,34 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Parts are the parts of a server that the rules of some types ask. Every one may be left out.
+// Parts are the parts of a server that the rules of some types depend on. Each is optional.
 type Parts struct {
-	// Reader finds the namespace of a ResourceClaim that asks for admin access, which is refused without a Reader.
+	// Reader finds the namespace of a ResourceClaim that asks for admin access; without a Reader such a claim is refused.
 	Reader resources.Reader
 	// Authenticator answers TokenReviews. Without one no token is authentic.
 	Authenticator authenticator.Request
-	// Audiences are those a token is for when its review names none.
+	// Audiences are the audiences of a token whose review names none.
 	Audiences []string
-	// Tokens makes those of ServiceAccounts. Without, there are none.
+	// Tokens makes the tokens of ServiceAccounts. Nil: none are made.
 	Tokens *Tokens
 	// Authorizer answers the access reviews. Without one everything is allowed.
 	Authorizer Authorizer
-	// Rules are what users may do by RBAC. Who writes a role or binding may give no more than that. Without, everybody may give everything.
+	// Rules are the users' rights by RBAC. A user may put only rights that they have into a role or binding. Nil: there is no limit.
 	Rules validation.AuthorizationRuleResolver
-	// Registry knows the resources of kinds that policies have for parameters. Who names some has to have the right to read everything of
-	// a group for a kind that it does not know.
+	// Registry finds the resources of kinds that policies have as parameters. A user who names an unknown kind must have the right to read
+	// everything in its group.
 	Registry *resources.Registry
-	// Services says where the addresses and ports of Services come from.
+	// Services has the ranges of the addresses and ports of Services.
 	Services ServiceNetwork
-	// Kubelets says how the kubelets of nodes are connected to. Without, it is done without a certificate.
+	// Kubelets has the transports to the kubelets of nodes. Nil: connections use no certificate.
 	Kubelets *Kubelets
 	// EventTTL is how long an Event is kept after its last write; 0: an hour.
 	EventTTL time.Duration
-	// APIs says what is served that is not by default, or the other way round.
+	// APIs enables versions and resources that are off by default, and disables others.
 	APIs RuntimeConfig
 }
 
-// Authorizer decides, and lists, what a user may do.
+// Authorizer decides, and lists, the rights of a user.
 type Authorizer interface {
 	authorizer.UnconditionalAuthorizer
 	authorizer.RuleResolver
@@ -47,8 +47,8 @@ type Authorizer interface {
 // Groups returns all built-in groups for a server in which every user may do everything.
 func Groups() []resources.GroupSpec { return Parts{}.Groups() }
 
-// Groups returns the built-in groups that are served, with the priorities at which kube-apiserver orders them in
-// discovery (those of its own APIService objects). It asks kube-apiserver's feature gates.
+// Groups returns the built-in groups that are served, with the priorities at which kube-apiserver orders them in discovery (those of its
+// own APIService objects). It reads kube-apiserver's feature gates.
 func (p Parts) Groups() []resources.GroupSpec {
 	return p.APIs.served(withEarlyVersions(p.stableGroups()))
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// nullsAreEmpty stores the bytes of a key that a client gave null as empty ones, as kube-apiserver does: a template that finds no value for a
-// key of a Secret writes that, and clients in languages other than Go do not expect to read it. What an earlier release has stored as null is
-// shown so until it is written.
+// nullsAreEmpty stores a key's bytes that a client gave as null as empty bytes, as kube-apiserver does: a template without a value for a key
+// of a Secret writes null, and clients in languages other than Go do not expect to read it. A null that an earlier release has stored is
+// shown unchanged until the next write.
 func nullsAreEmpty(t *resources.Type) {
 	t.Normalize = func(versioned runtime.Object) {
 		var data map[string][]byte

@@ -36,13 +36,13 @@ func rbacGroup(p Parts) resources.GroupSpec {
 	)
 }
 
-// guard is upstream's storage that lets nobody give rights which they do not have themselves.
+// guard is upstream's storage that refuses rights which the user does not have.
 type guard interface {
 	rest.Creater
 	rest.Updater
 }
 
-// unlessEscalating has such a storage look at every role or binding that is written. Behind it is one that stores nothing.
+// unlessEscalating passes every written role or binding through a guard. The storage behind the guard stores nothing.
 func unlessEscalating(p Parts, guarding func(rest.StandardStorage) guard) option {
 	return func(t *resources.Type) {
 		if p.Rules == nil {
@@ -59,7 +59,7 @@ func unlessEscalating(p Parts, guarding func(rest.StandardStorage) guard) option
 	}
 }
 
-// unguarded is what a guard lets through to.
+// unguarded is the storage behind a guard.
 type unguarded struct {
 	rest.StandardStorage // nil
 

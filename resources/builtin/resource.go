@@ -35,8 +35,8 @@ func resourceGroup(p Parts, namespaces *resources.Type) resources.GroupSpec {
 	)
 }
 
-// namespaceLookup is as much of a namespace client as upstream's claim strategies use: Get, to see whether a namespace
-// may ask for admin access.
+// namespaceLookup is the part of a namespace client that upstream's claim strategies use: Get, to check whether a
+// namespace may ask for admin access.
 type namespaceLookup struct {
 	client.NamespaceInterface
 	reader     resources.Reader

@@ -15,15 +15,15 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// RuntimeConfig says which versions and resources are served that are not by default, or the other way round. Its zero
-// value serves what kube-apiserver serves by default: what is generally available.
+// RuntimeConfig enables versions and resources that are off by default, and disables others. Its zero value serves what
+// kube-apiserver serves by default: generally available versions.
 type RuntimeConfig struct {
 	classes   map[string]bool
 	versions  map[schema.GroupVersion]bool
 	resources map[schema.GroupVersionResource]bool
 }
 
-// versionClasses are the keys that stand for many versions. A later one overrules an earlier one.
+// versionClasses are the keys that stand for many versions. A later one overrides an earlier one.
 var versionClasses = []struct {
 	key     string
 	pattern *regexp.Regexp
@@ -36,8 +36,8 @@ var versionClasses = []struct {
 
 var generallyAvailable = regexp.MustCompile(`^v\d+$`)
 
-// ParseRuntimeConfig understands the form of kube-apiserver's --runtime-config: api/all, api/ga, api/beta, api/alpha,
-// group/version and group/version/resource, the core group written as v1. The error is kube-apiserver's.
+// ParseRuntimeConfig parses the form of kube-apiserver's --runtime-config: api/all, api/ga, api/beta, api/alpha,
+// group/version and group/version/resource, with the core group written as v1. The error is kube-apiserver's.
 func ParseRuntimeConfig(config map[string]string) (RuntimeConfig, error) {
 	config = withoutLegacyKeys(config)
 	c := RuntimeConfig{map[string]bool{}, map[schema.GroupVersion]bool{}, map[schema.GroupVersionResource]bool{}}
@@ -65,7 +65,8 @@ func ParseRuntimeConfig(config map[string]string) (RuntimeConfig, error) {
 	return c, nil
 }
 
-// withoutLegacyKeys copies a configuration, with the core group's version as every other, and without what once was.
+// withoutLegacyKeys copies a configuration, with the core group's version in the form of the others, and without
+// obsolete keys.
 func withoutLegacyKeys(config map[string]string) map[string]string {
 	plain := map[string]string{}
 	for key, value := range config {
@@ -81,7 +82,7 @@ func withoutLegacyKeys(config map[string]string) map[string]string {
 	return plain
 }
 
-// checkGroups refuses keys that are none, and groups that no type is of.
+// checkGroups refuses malformed keys and unknown groups.
 func checkGroups(config map[string]string) error {
 	unknown := sets.New[string]()
 	for key := range config {
@@ -99,7 +100,7 @@ func checkGroups(config map[string]string) error {
 	return nil
 }
 
-// set takes one key that names a version, or a resource of one.
+// set applies one key that names a version, or a resource of one.
 func (c *RuntimeConfig) set(key, value string) error {
 	parts := strings.Split(key, "/")
 	gv := schema.GroupVersion{Group: parts[0], Version: parts[1]}
@@ -124,8 +125,8 @@ func (c *RuntimeConfig) set(key, value string) error {
 	return nil
 }
 
-// serves tells whether a resource is served in a version: what is said of it alone counts more than what is said of
-// the version, and that more than what is said of many.
+// serves reports whether a resource is served in a version: a key for the resource overrides one for the version, and
+// that one for a class of versions.
 func (c RuntimeConfig) serves(gvr schema.GroupVersionResource) bool {
 	if on, ok := c.resources[gvr]; ok {
 		return on
@@ -142,7 +143,7 @@ func (c RuntimeConfig) serves(gvr schema.GroupVersionResource) bool {
 	return on
 }
 
-// served leaves of groups what is to be served.
+// served returns the enabled part of groups.
 func (c RuntimeConfig) served(groups []resources.GroupSpec) []resources.GroupSpec {
 	var left []resources.GroupSpec
 	for _, g := range groups {

@@ -20,15 +20,15 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// scaled is what a Scale shows of an object.
+// scaled has the numbers that a Scale shows of an object.
 type scaled struct {
 	wanted   *int32 // spec.replicas
 	running  int32  // status.replicas
 	selector func() (labels.Selector, error)
 }
 
-// scalable adds the scale subresource to a type. view finds the numbers in an object; versions are all that ever owned
-// spec.replicas in metadata.managedFields.
+// scalable adds the scale subresource to a type. view finds the numbers in an object; versions are all versions that
+// ever owned spec.replicas in metadata.managedFields.
 func scalable[P runtime.Object](view func(P) scaled, versions ...string) option {
 	return func(t *resources.Type) {
 		paths := managedfields.ResourcePathMappings{}
@@ -57,10 +57,10 @@ type scale[P runtime.Object] struct {
 // New makes an empty Scale.
 func (s scale[P]) New() runtime.Object { return &autoscaling.Scale{} }
 
-// ReplicasPaths says where spec.replicas is in the versions of the parent.
+// ReplicasPaths is the path of spec.replicas in the versions of the parent.
 func (s scale[P]) ReplicasPaths() managedfields.ResourcePathMappings { return s.paths }
 
-// FromParent makes the Scale of an object. It fails with a BadRequest when the object's selector cannot be understood.
+// FromParent makes the Scale of an object. It fails with a BadRequest when the object's selector is invalid.
 func (s scale[P]) FromParent(parent runtime.Object) (runtime.Object, error) {
 	m, err := meta.Accessor(parent)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s scale[P]) FromParent(parent runtime.Object) (runtime.Object, error) {
 }
 
 // ToParent writes the wanted replicas and the resourceVersion (a precondition, when set) of a Scale into an object. It
-// fails with Invalid when the Scale is, and with Conflict when it names another UID.
+// fails with Invalid for an invalid Scale, and with Conflict when the Scale has another UID.
 func (s scale[P]) ToParent(projected, parent runtime.Object) error {
 	m, err := meta.Accessor(parent)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s scale[P]) ToParent(projected, parent runtime.Object) error {
 	return nil
 }
 
-// scaleContext tells upstream's validation which version's rules to apply: the one that Scale is served in, whatever
-// the version of the parent.
+// scaleContext makes upstream's validation apply the rules of the version in which Scale is served, whatever the
+// version of the parent.
 var scaleContext = genericapirequest.WithRequestInfo(context.Background(),
 	&genericapirequest.RequestInfo{APIGroup: "autoscaling", APIVersion: "v1", Subresource: "scale"})

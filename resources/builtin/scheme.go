@@ -7,8 +7,8 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// Scheme knows every version of every built-in kind, served or not.
+// Scheme has every version of every built-in kind, served or not.
 var Scheme = upstream.Scheme
 
-// Codecs encodes and decodes the kinds of Scheme, in every encoding that any server has.
+// Codecs encodes and decodes the kinds of Scheme, in all encodings of kube-apiserver.
 var Codecs = serializer.NewCodecFactory(Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))

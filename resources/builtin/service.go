@@ -13,16 +13,16 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// ServiceNetwork says what Services get their addresses and ports from.
+// ServiceNetwork has the ranges of the addresses and ports of Services.
 type ServiceNetwork struct {
-	// Ranges are the default ServiceCIDR: one range, or one of each IP family. The first one's family is that of
-	// Services which ask for none. Default 10.43.0.0/16.
+	// Ranges are the default ServiceCIDR: one range, or one of each IP family. Services that ask for no family get that
+	// of the first range. Default 10.43.0.0/16.
 	Ranges []net.IPNet
 	// NodePorts is the range of node ports. Default 30000-32767.
 	NodePorts utilnet.PortRange
 }
 
-// DefaultServiceNetwork returns the ranges that a server has which is told of none.
+// DefaultServiceNetwork returns the ranges of a server without a configuration for them.
 func DefaultServiceNetwork() ServiceNetwork {
 	return ServiceNetwork{
 		Ranges:    []net.IPNet{{IP: net.IPv4(10, 43, 0, 0).To4(), Mask: net.CIDRMask(16, 32)}},
@@ -49,7 +49,7 @@ func (n ServiceNetwork) families() []core.IPFamily {
 	return all
 }
 
-// family is that of Services which ask for none.
+// family is the family of Services that ask for none.
 func (n ServiceNetwork) family() core.IPFamily { return n.withDefaults().families()[0] }
 
 func familyOf(ipv6 bool) core.IPFamily {
@@ -59,8 +59,8 @@ func familyOf(ipv6 bool) core.IPFamily {
 	return core.IPv4Protocol
 }
 
-// services are the type whose objects take addresses, which are IPAddress objects, out of the ranges of ServiceCIDR
-// objects, and node ports, which are rows that only this package knows.
+// services is the type whose objects allocate addresses, which are IPAddress objects, from the ranges of ServiceCIDR
+// objects, and node ports, which are rows that only this package uses.
 func services(n ServiceNetwork, addresses, cidrs *resources.Type) *resources.Type {
 	t := define[core.Service, core.ServiceList](coreV1, "services", service.Strategy,
 		short("svc"), in("all"), selectBy(service.GetAttrs), returnsDeleted, status(service.StatusStrategy))

@@ -23,9 +23,9 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// addressAllocator is upstream's interface to the addresses of one family, for the present allocation. Which address of
-// a range comes next, and which a range does not have, is decided by upstream's allocator for one range; here are the
-// ranges, which ServiceCIDR objects name (KEP-1880).
+// addressAllocator is upstream's interface to the addresses of one family, for the present allocation. Upstream's allocator for
+// one range decides which address comes next, and which ones a range does not have; this file adds the ranges that ServiceCIDR
+// objects name (KEP-1880).
 type addressAllocator struct {
 	family core.IPFamily
 	supply *serviceSupply
@@ -66,7 +66,7 @@ func (f *addressAllocator) ranges(yield func(netip.Prefix, *ipallocator.Allocato
 	return failed
 }
 
-// parseRange reads a range as it is in a ServiceCIDR.
+// parseRange parses a range in a ServiceCIDR.
 func parseRange(text string) (*net.IPNet, netip.Prefix, error) {
 	_, n, err := netutils.ParseCIDRSloppy(text)
 	if err != nil {
@@ -76,7 +76,7 @@ func parseRange(text string) (*net.IPNet, netip.Prefix, error) {
 	return n, prefix, err
 }
 
-// inUse: a range that nobody has looked at is used too, where no controller manager runs.
+// inUse reports whether a range is used: also one without a condition, since there may be no controller manager.
 func inUse(c *networking.ServiceCIDR) bool {
 	if c.DeletionTimestamp != nil {
 		return false
@@ -89,7 +89,7 @@ func inUse(c *networking.ServiceCIDR) bool {
 	return true
 }
 
-// Allocate takes an address.
+// Allocate allocates an address.
 func (f *addressAllocator) Allocate(ip net.IP) error {
 	address := servicecidr.IPToAddr(ip)
 	result := ipallocator.ErrMismatchedNetwork
@@ -103,7 +103,7 @@ func (f *addressAllocator) Allocate(ip net.IP) error {
 	return errors.Join(err, result)
 }
 
-// AllocateNext takes a free address.
+// AllocateNext allocates a free address.
 func (f *addressAllocator) AllocateNext() (net.IP, error) {
 	var ip net.IP
 	result := ipallocator.ErrFull
@@ -114,7 +114,7 @@ func (f *addressAllocator) AllocateNext() (net.IP, error) {
 	return ip, errors.Join(err, result)
 }
 
-// Release gives an address back.
+// Release frees an address.
 func (f *addressAllocator) Release(ip net.IP) error {
 	a, t := f.supply.current, f.supply.addresses
 	key := t.KeyOf("", ip.String())
@@ -132,7 +132,7 @@ func (f *addressAllocator) Release(ip net.IP) error {
 	return nil
 }
 
-// Has tells whether an address is taken.
+// Has reports whether an address is allocated.
 func (f *addressAllocator) Has(ip net.IP) bool {
 	a := f.supply.current
 	return a.has(a.addresses, f.supply.addresses.KeyOf("", ip.String()))
@@ -141,13 +141,13 @@ func (f *addressAllocator) Has(ip net.IP) bool {
 // IPFamily is the family of all addresses.
 func (f *addressAllocator) IPFamily() core.IPFamily { return f.family }
 
-// DryRun is not called by the rules, and neither are the rest.
+// DryRun is not called by upstream's rules, and neither are the remaining methods.
 func (f *addressAllocator) DryRun() ipallocator.Interface { return f }
 
 // ForEach does nothing.
 func (f *addressAllocator) ForEach(func(net.IP)) {}
 
-// CIDR returns none: there may be several.
+// CIDR returns the zero value: there may be several ranges.
 func (f *addressAllocator) CIDR() net.IPNet { return net.IPNet{} }
 
 // Destroy does nothing.
@@ -156,8 +156,8 @@ func (f *addressAllocator) Destroy() {}
 // EnableMetrics does nothing.
 func (f *addressAllocator) EnableMetrics() {}
 
-// The allocator of a range wants a client and an informer for IPAddress objects. What it asks of them is answered from
-// the snapshot and kept with the allocation.
+// The allocator of a range needs a client and an informer for IPAddress objects. These types answer from the snapshot, and add
+// to the allocation.
 type (
 	addressClient struct {
 		networkingclient.NetworkingV1Interface
@@ -180,7 +180,7 @@ func (c addressClient) IPAddresses() networkingclient.IPAddressInterface {
 	return addressWriter{a: c.a}
 }
 
-// Create takes an address.
+// Create allocates an address.
 func (w addressWriter) Create(_ context.Context, address *networkingv1.IPAddress, _ metav1.CreateOptions) (*networkingv1.IPAddress, error) {
 	a, t := w.a, w.a.supply.addresses
 	if a.has(a.addresses, t.KeyOf("", address.Name)) {
@@ -203,7 +203,7 @@ func (w addressWriter) Create(_ context.Context, address *networkingv1.IPAddress
 	return address, nil
 }
 
-// Informer returns what says that it is synced.
+// Informer returns an informer that is always synced.
 func (i addressInformer) Informer() cache.SharedIndexInformer { return alwaysSynced{} }
 
 // Lister returns the addresses of the snapshot.
@@ -212,7 +212,7 @@ func (i addressInformer) Lister() networkinglisters.IPAddressLister { return add
 // HasSynced is true: a snapshot is complete.
 func (alwaysSynced) HasSynced() bool { return true }
 
-// Get tells, by its error, whether an address is taken.
+// Get reports by its error whether an address is allocated.
 func (l addressesByNames) Get(name string) (*networkingv1.IPAddress, error) {
 	t := l.a.supply.addresses
 	if l.a.has(l.a.addresses, t.KeyOf("", name)) {
@@ -221,7 +221,7 @@ func (l addressesByNames) Get(name string) (*networkingv1.IPAddress, error) {
 	return nil, apierrors.NewNotFound(t.GroupResource, name)
 }
 
-// List returns none: the allocator would count for gauges at each address that it gives, which are those of ServiceMetrics here.
+// List returns none: the allocator would count for its gauges at each address, and ServiceMetrics has these here.
 func (l addressesByNames) List(labels.Selector) ([]*networkingv1.IPAddress, error) { return nil, nil }
 
 var _ networkinginformers.IPAddressInformer = addressInformer{}

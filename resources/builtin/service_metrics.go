@@ -15,8 +15,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// ServiceMetrics are the gauges of how many addresses and node ports Services have taken, under kube-apiserver's names. They are read when
-// somebody asks, from memory; how often some were taken is counted by upstream's allocators.
+// ServiceMetrics are the gauges of the allocated addresses and node ports of Services, under kube-apiserver's names. A scrape reads them
+// from memory; upstream's allocators count the allocations.
 type ServiceMetrics struct {
 	Reader  resources.Reader
 	Network ServiceNetwork
@@ -37,10 +37,10 @@ func (m ServiceMetrics) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// scrapeTime is how long a scrape waits for what is not in memory: rows that nobody could decrypt so far.
+// scrapeTime is how long a scrape waits for data outside memory: rows that could not be decrypted so far.
 const scrapeTime = time.Second
 
-// Collect implements prometheus.Collector. What cannot be read in time is left out.
+// Collect implements prometheus.Collector. It omits what cannot be read in time.
 func (m ServiceMetrics) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
 	defer cancel()
@@ -54,7 +54,7 @@ func (m ServiceMetrics) Collect(to chan<- prometheus.Metric) {
 	if ports, ok := read(portsResource); ok {
 		in, used := m.Network.withDefaults().NodePorts, 0
 		ports.Ascend("", "", func(o *resources.Object) bool {
-			if port, err := strconv.Atoi(o.Name); err == nil && in.Contains(port) { // it may have been another range
+			if port, err := strconv.Atoi(o.Name); err == nil && in.Contains(port) { // the range may have been another one
 				used++
 			}
 			return true
@@ -92,7 +92,7 @@ func (m ServiceMetrics) Collect(to chan<- prometheus.Metric) {
 	})
 }
 
-// takenAddresses are those that were made for Services, as upstream's allocator tells them from others.
+// takenAddresses are the addresses allocated for Services, by the rule of upstream's allocator.
 func takenAddresses(all resources.Snapshot) (taken []netip.Addr) {
 	all.Ascend("", "", func(o *resources.Object) bool {
 		address, err := netip.ParseAddr(o.Name)
@@ -108,13 +108,13 @@ func takenAddresses(all resources.Snapshot) (taken []netip.Addr) {
 	return taken
 }
 
-// sizeOfRange is how many addresses upstream's allocator has to give of a range.
+// sizeOfRange is the number of addresses that upstream's allocator has in a range.
 func sizeOfRange(cidr string) (netip.Prefix, int, error) {
 	n, prefix, err := parseRange(cidr)
 	if err != nil {
 		return prefix, 0, err
 	}
-	r, err := ipallocator.NewIPAllocator(n, nil, addressInformer{}) // which finds none that is taken
+	r, err := ipallocator.NewIPAllocator(n, nil, addressInformer{}) // finds no allocated address
 	if err != nil {
 		return prefix, 0, err
 	}

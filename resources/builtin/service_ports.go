@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// portsResource is where taken node ports are, a row for each with the port as its name. No API serves it. That a name is
-// there once makes a port one Service's, whatever the protocol, on however many servers.
+// portsResource has the allocated node ports, a row for each with the port as its name. No API serves it. Since names
+// are unique, a port belongs to one Service, whatever the protocol, on any number of servers.
 const portsResource = "nodeports.rowlock.internal"
 
 // nodePort is such a row.
@@ -32,7 +32,7 @@ type portOwner struct {
 	Name      string `json:"name"`
 }
 
-// portRange is upstream's allocator in memory, which decides which port comes next.
+// portRange is upstream's allocator in memory, which decides the next port.
 type portRange = portallocator.PortAllocator
 
 // portAllocator is upstream's interface to the ports of the present allocation.
@@ -42,7 +42,7 @@ func portKey(port int) resources.Key {
 	return resources.Key{Resource: portsResource, Name: strconv.Itoa(port)}
 }
 
-// ports returns the range with all marked that are taken.
+// ports returns the range with the allocated ports marked.
 func (p *portAllocator) ports() (*portRange, error) {
 	a := p.supply.current
 	if a.drawn != nil {
@@ -54,18 +54,18 @@ func (p *portAllocator) ports() (*portRange, error) {
 	}
 	a.ports.Ascend("", "", func(o *resources.Object) bool {
 		if port, err := strconv.Atoi(o.Name); err == nil && p.supply.network.NodePorts.Contains(port) {
-			_ = drawn.Allocate(port) // cannot fail: each name is there once
+			_ = drawn.Allocate(port) // cannot fail: names are unique
 		}
 		return true
 	})
 	if !resources.AllocatesDry(a.ctx) {
-		drawn.EnableMetrics() // what it is asked for from now on is counted
+		drawn.EnableMetrics() // allocations from now on are counted
 	}
 	a.drawn = drawn
 	return drawn, nil
 }
 
-// Allocate takes a port.
+// Allocate allocates a port.
 func (p *portAllocator) Allocate(port int) error {
 	drawn, err := p.ports()
 	if err != nil {
@@ -77,7 +77,7 @@ func (p *portAllocator) Allocate(port int) error {
 	return p.take(port)
 }
 
-// AllocateNext takes a free port.
+// AllocateNext allocates a free port.
 func (p *portAllocator) AllocateNext() (int, error) {
 	drawn, err := p.ports()
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *portAllocator) take(port int) error {
 	return nil
 }
 
-// Release gives a port back.
+// Release frees a port.
 func (p *portAllocator) Release(port int) error {
 	a := p.supply.current
 	a.free(a.ports, portKey(port), func(o *resources.Object) (*resources.Write, error) {
@@ -120,13 +120,13 @@ func (p *portAllocator) Release(port int) error {
 	return nil
 }
 
-// Has tells whether a port is taken.
+// Has reports whether a port is allocated.
 func (p *portAllocator) Has(port int) bool {
 	a := p.supply.current
 	return a.has(a.ports, portKey(port))
 }
 
-// ForEach, Destroy and EnableMetrics are not called by the rules.
+// ForEach, Destroy and EnableMetrics are not called by upstream's rules.
 func (p *portAllocator) ForEach(func(int)) {}
 
 // Destroy does nothing.

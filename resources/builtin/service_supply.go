@@ -14,18 +14,18 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// serviceSupply gives Services their addresses and ports. It keeps nothing: what is taken is what the store says, and
-// what a Service takes or gives back becomes writes that are committed with it. If another writer takes the same at
-// the same time, one of the two commits fails and is computed again.
+// serviceSupply allocates the addresses and ports of Services. It has no state: the store has the allocations, and the
+// allocations and releases of a Service become writes that are committed with it. If another writer allocates the same
+// address or port at the same time, one of the two commits fails and is computed again.
 type serviceSupply struct {
 	network          ServiceNetwork
 	addresses, cidrs *resources.Type
 	// own writes the managedFields of new addresses.
 	own func() (*fieldmanager.Manager, error)
 
-	// rules are upstream's. They know their allocators from the start, so that one allocation can be made at a time, with
-	// current in the place of what upstream's allocators would do by network. It takes microseconds: nothing is read or
-	// written meanwhile but snapshots.
+	// rules are upstream's. They get their allocators once, so only one allocation can be computed at a time; current
+	// is the allocation that they act on. It takes microseconds: only snapshots are read meanwhile, and nothing is
+	// written.
 	mu      sync.Mutex
 	rules   func() (*upstream.Services, error)
 	current *allocation
@@ -38,7 +38,7 @@ func newServiceSupply(n ServiceNetwork, addresses, cidrs *resources.Type) *servi
 	return s
 }
 
-// newRules gives upstream's rules of Services our allocators.
+// newRules gives upstream's rules of Services this package's allocators.
 func (s *serviceSupply) newRules() (*upstream.Services, error) {
 	families := map[core.IPFamily]ipallocator.Interface{}
 	for _, f := range s.network.families() {
@@ -47,8 +47,8 @@ func (s *serviceSupply) newRules() (*upstream.Services, error) {
 	return upstream.ServiceRules(s.network.families()[0], families, &portAllocator{supply: s})
 }
 
-// allocate fills in service, which old becomes, and returns what is to be written besides it. old is nil on a create,
-// service is nil on a deletion.
+// allocate fills in service, the new state of old, and returns the accompanying writes. old is nil on a create, service
+// is nil on a deletion.
 func (s *serviceSupply) allocate(ctx context.Context, r resources.Reader, service, old *core.Service) ([]resources.Write, error) {
 	rules, err := s.rules()
 	if err != nil {
@@ -62,8 +62,8 @@ func (s *serviceSupply) allocate(ctx context.Context, r resources.Reader, servic
 	defer s.mu.Unlock()
 	s.current = a
 	defer func() { s.current = nil }()
-	// No options: a dry run allocates like any other request, and drops the writes. (kube-apiserver does not look
-	// whether an address is free then; the concepts page promises an answer as close as possible to the real one.)
+	// No options: a dry run allocates like any other request, and drops the writes. (kube-apiserver does not check then
+	// whether an address is free; the concepts page promises an answer as close as possible to the real one.)
 	switch {
 	case service == nil:
 		rules.AfterDelete(old, &metav1.DeleteOptions{})
@@ -76,15 +76,15 @@ func (s *serviceSupply) allocate(ctx context.Context, r resources.Reader, servic
 		if err != nil {
 			return nil, err
 		}
-		finish(ctx, true) // gives back what is no longer needed
+		finish(ctx, true) // frees what is no longer needed
 	}
 	return a.writes()
 }
 
-// allocation is what one write of one Service takes and gives back.
+// allocation has the allocations and releases of one write of one Service.
 type allocation struct {
 	supply  *serviceSupply
-	ctx     context.Context // here because upstream's allocators are given none
+	ctx     context.Context // a field because upstream's allocators get no context
 	reader  resources.Reader
 	service *core.Service
 
@@ -113,12 +113,12 @@ func (s *serviceSupply) newAllocation(ctx context.Context, r resources.Reader, s
 	return a, err
 }
 
-// writes are those of the allocation, or what went wrong where upstream's rules pass over an error.
+// writes are the writes of the allocation, or the error where upstream's rules ignore one.
 func (a *allocation) writes() ([]resources.Write, error) {
 	return append(a.taken, a.freed...), a.failed
 }
 
-// has tells whether a Service has what a key stands for, this allocation included.
+// has reports whether the address or port of a key is allocated, this allocation included.
 func (a *allocation) has(snapshot resources.Snapshot, key resources.Key) bool {
 	for _, w := range a.taken {
 		if w.Key == key {
@@ -128,7 +128,8 @@ func (a *allocation) has(snapshot resources.Snapshot, key resources.Key) bool {
 	return snapshot.Get("", key.Name) != nil
 }
 
-// free gives back what the Service has, or has just taken. What is not there, or another's, stays as it is.
+// free releases an address or port that the Service has, or has just allocated. A missing one, or another Service's,
+// stays unchanged.
 func (a *allocation) free(snapshot resources.Snapshot, key resources.Key, remove func(*resources.Object) (*resources.Write, error)) {
 	for i, w := range a.taken {
 		if w.Key == key {

@@ -16,7 +16,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// The groups of which one type is served.
+// The groups with one served type.
 
 func coordinationGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "coordination.k8s.io", Version: "v1"}

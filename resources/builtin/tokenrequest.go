@@ -34,20 +34,20 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Tokens say how the tokens of ServiceAccounts are made.
+// Tokens makes the tokens of ServiceAccounts.
 type Tokens struct {
 	// Generator signs them.
 	Generator token.TokenGenerator
-	// MaxExpiration bounds the life of a token. 0: it may be any that is asked for.
+	// MaxExpiration bounds the life of a token. 0: there is no bound.
 	MaxExpiration time.Duration
-	// ExtendExpiration has tokens that admission asks for on behalf of Pods live for a year.
+	// ExtendExpiration makes tokens that admission requests on behalf of Pods live for a year.
 	ExtendExpiration bool
 }
 
 var tokenRequestKind = authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
 
 // tokenRequest answers a create of serviceaccounts/token ("TokenRequest" of the API reference). As with kube-apiserver, validating
-// admission sees the request complete, with the audiences and the account that the token will be for, and no request that is invalid.
+// admission sees the complete request, with the audiences and the account of the token, and no invalid request.
 func tokenRequest(p Parts, serviceAccounts *resources.Type, to boundTypes) *resources.Subresource {
 	begin := func(ctx context.Context, o *resources.Operation, obj runtime.Object) (issue, *authentication.TokenRequest, error) {
 		if p.Tokens == nil {
@@ -80,14 +80,14 @@ func tokenRequest(p Parts, serviceAccounts *resources.Type, to boundTypes) *reso
 	}
 }
 
-// seenUID is the key of a context under which it has the UID of the ServiceAccount that admission was told of. The request itself may
-// name another one, while TokenRequestServiceAccountUIDValidation is off.
+// seenUID is the context key for the UID of the ServiceAccount that admission saw. The request itself may name another one, while
+// TokenRequestServiceAccountUIDValidation is off.
 type seenUID struct{}
 
-// boundTypes are those of what a token can be bound to.
+// boundTypes are the types of objects that a token can be bound to.
 type boundTypes struct{ pods, secrets, nodes, validatingWebhooks, mutatingWebhooks *resources.Type }
 
-// issue is the making of one token.
+// issue is the issue of one token.
 type issue struct {
 	*Tokens
 	boundTypes
@@ -98,7 +98,7 @@ type issue struct {
 	namespace       string
 }
 
-// bound is what a token is bound to.
+// bound is the object that a token is bound to.
 type bound struct {
 	pod        *core.Pod
 	node       *core.Node
@@ -107,8 +107,8 @@ type bound struct {
 	mutating   *admissionregistrationv1.MutatingWebhookConfiguration
 }
 
-// answer makes the token for a request that is complete, and for the account that complete has found: while admission decided, which
-// may take webhooks half a minute, another one may have taken its name.
+// answer makes the token for a complete request, and for the account that complete has found: while admission decided, which may take
+// webhooks half a minute, another account may have taken the name.
 func (i *issue) answer(ctx context.Context, name string, req *authentication.TokenRequest) (runtime.Object, error) {
 	account, err := i.account(ctx, name)
 	if err != nil {
@@ -144,7 +144,7 @@ func (i *issue) answer(ctx context.Context, name string, req *authentication.Tok
 	return req, nil
 }
 
-// matches holds the names in the body against those of the path.
+// matches compares the names in the body with those of the path.
 func (i *issue) matches(req *authentication.TokenRequest, name string) error {
 	invalid := func(child, value, message string) error {
 		return apierrors.NewInvalid(tokenRequestKind.GroupKind(), name,
@@ -167,7 +167,7 @@ func (i *issue) account(ctx context.Context, name string) (*core.ServiceAccount,
 	return find[*core.ServiceAccount](ctx, i.op, i.serviceAccounts, key)
 }
 
-// differ is upstream's sentence about an account that has another UID than was asked for.
+// differ is upstream's text for an account with another UID than the requested one.
 func differ(asked types.UID, account *core.ServiceAccount) string {
 	return fmt.Sprintf("the UID in the token request (%s) does not match the UID of the service account (%s)", asked, account.UID)
 }
@@ -176,7 +176,7 @@ func conflict(account *core.ServiceAccount, why string) error {
 	return apierrors.NewConflict(schema.GroupResource{Group: tokenRequestKind.Group, Resource: tokenRequestKind.Kind}, account.Name, errors.New(why))
 }
 
-// complete fills in what the client left out. uid is that of the account that is there.
+// complete fills in fields that the client left out. uid is the UID of the present account.
 func (i *issue) complete(ctx context.Context, name string, req *authentication.TokenRequest) (uid types.UID, err error) {
 	if err := i.matches(req, name); err != nil {
 		return "", err
@@ -208,7 +208,7 @@ func (i *issue) complete(ctx context.Context, name string, req *authentication.T
 	return account.UID, nil
 }
 
-// bind finds what the token is to be bound to.
+// bind finds the object that the token is to be bound to.
 func (i *issue) bind(ctx context.Context, account *core.ServiceAccount, req *authentication.TokenRequest) (b bound, err error) {
 	var uid types.UID
 	ref := req.Spec.BoundObjectRef
@@ -252,7 +252,7 @@ func (i *issue) bind(ctx context.Context, account *core.ServiceAccount, req *aut
 	return b, nil
 }
 
-// refer finds what a reference names, which may name nothing.
+// refer finds the object of a reference, which may not exist.
 func refer[P runtime.Object](ctx context.Context, o *resources.Operation, t *resources.Type, namespace, name string) (P, error) {
 	var none P
 	if name == "" {
@@ -264,7 +264,7 @@ func refer[P runtime.Object](ctx context.Context, o *resources.Operation, t *res
 	return find[P](ctx, o, t, t.KeyOf(namespace, name))
 }
 
-// nodeOf is the node that a token of a Pod names: one that is gone by its name alone.
+// nodeOf is the node that a token of a Pod names: of a missing node it has the name only.
 func (i *issue) nodeOf(ctx context.Context, pod *core.Pod) (*core.Node, error) {
 	if pod.Spec.NodeName == "" || !utilfeature.DefaultFeatureGate.Enabled(features.ServiceAccountTokenPodNodeInfo) {
 		return nil, nil
@@ -279,8 +279,8 @@ func (i *issue) nodeOf(ctx context.Context, pod *core.Pod) (*core.Node, error) {
 	return node, nil
 }
 
-// life is for how many seconds the token is good, and after how many its use is to be noticed. A Pod's token, as admission
-// asks for it, lives longer than it says, for clients that do not read it again.
+// life is the lifetime of the token in seconds, and the number of seconds after which its use causes a warning. A Pod's token that
+// admission has requested lives longer than it says, for clients that do not read it again.
 func (i *issue) life(req *authentication.TokenRequest, b bound) (seconds, warnAfter int64) {
 	seconds = req.Spec.ExpirationSeconds
 	ours := !slices.ContainsFunc(req.Spec.Audiences, func(a string) bool { return !slices.Contains(i.audiences, a) })

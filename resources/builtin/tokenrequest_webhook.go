@@ -23,13 +23,13 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// mostWebhookSeconds is how long a token lives at most that is for a webhook.
+// mostWebhookSeconds bounds the life of a token for a webhook.
 const mostWebhookSeconds = 10 * 60
 
-// bindWebhook finds the configuration of webhooks that a token is to be bound to, by which a server that extends the API shows one of them
-// who sends it reviews (the alpha gate APIServerWebhookAuthenticationToken, k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage). The
-// ServiceAccount has to have the right to attest that they are about the group, and a webhook of the configuration has to be asked about
-// it. Whatever else is wrong, nobody is told more than that it is denied.
+// bindWebhook finds the configuration of webhooks that a token is to be bound to. With such a token a server that extends the API
+// authenticates itself to a webhook that it sends reviews to (the alpha gate APIServerWebhookAuthenticationToken,
+// k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage). The ServiceAccount must have the right to attest reviews of the group, and a
+// webhook of the configuration must have a rule for it. For any other problem, the error says only that the request is denied.
 func (i *issue) bindWebhook(ctx context.Context, gvk schema.GroupVersionKind, account *core.ServiceAccount, req *authentication.TokenRequest) (bound, types.UID, error) {
 	if !utilfeature.DefaultFeatureGate.Enabled(genericfeatures.APIServerWebhookAuthenticationToken) {
 		return bound{}, "", apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to object of type %s (feature gate %s is disabled)", gvk, genericfeatures.APIServerWebhookAuthenticationToken))
@@ -37,7 +37,7 @@ func (i *issue) bindWebhook(ctx context.Context, gvk schema.GroupVersionKind, ac
 	if slices.ContainsFunc(req.Spec.Audiences, func(a string) bool { return slices.Contains(i.audiences, a) }) {
 		return bound{}, "", apierrors.NewBadRequest("api server audiences are invalid for webhook token requests")
 	}
-	// The validation of the request has found one of each.
+	// Validation has checked that there is one of each.
 	group, audience := req.Spec.Attestations[authentication.AttestationAdmissionReviewAPIGroups][0], req.Spec.Audiences[0]
 	req.Spec.ExpirationSeconds = min(req.Spec.ExpirationSeconds, mostWebhookSeconds)
 	if err := i.mayAttest(ctx, account, group); err != nil {
@@ -51,7 +51,7 @@ func (i *issue) bindWebhook(ctx context.Context, gvk schema.GroupVersionKind, ac
 	return b, meta.UID, nil
 }
 
-// mayAttest asks whether a ServiceAccount may say that reviews are about a group.
+// mayAttest asks whether a ServiceAccount may attest reviews of a group.
 func (i *issue) mayAttest(ctx context.Context, account *core.ServiceAccount, group string) error {
 	who := serviceaccount.ServiceAccountInfo{Name: account.Name, Namespace: account.Namespace, UID: string(account.UID)}
 	a := authorizer.AttributesRecord{User: who.UserInfo(), Verb: "attest", APIGroup: authentication.GroupName, APIVersion: "*",
@@ -68,7 +68,7 @@ func (i *issue) mayAttest(ctx context.Context, account *core.ServiceAccount, gro
 	return resources.Forbidden(&a, reason)
 }
 
-// webhook is what matters of one here.
+// webhook has the relevant fields of a webhook.
 type webhook struct {
 	at    *admissionregistration.WebhookClientConfig
 	rules []admissionregistration.RuleWithOperations
@@ -97,14 +97,14 @@ func (i *issue) webhooks(ctx context.Context, kind, name string) (b bound, meta 
 	return b, c.ObjectMeta, hooks, nil
 }
 
-// asks tells whether the webhook is asked about a group at all.
+// asks reports whether the webhook has a rule for a group.
 func (w webhook) asks(group string) bool {
 	return slices.ContainsFunc(w.rules, func(r admissionregistration.RuleWithOperations) bool {
 		return slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, group)
 	})
 }
 
-// is tells whether an audience is the URL of the webhook, or of its Service, with port and path.
+// is reports whether an audience is the URL of the webhook, or of its Service, with port and path.
 func (w webhook) is(audience string) bool {
 	if w.at.URL != nil && audience == *w.at.URL {
 		return true

@@ -9,21 +9,21 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// saidAgainIn is how long what was said of a back end of the audit is not said again.
+// saidAgainIn is the time after which a failure of an audit back end is logged again.
 const saidAgainIn = 10 * time.Minute
 
-// notTaken is what upstream says of events that a back end of the audit did not take: an error for each request while a webhook is dead,
-// with all of the events. It is said once of each back end, without the events, and again every ten minutes while it lasts. At klog's
-// verbosity 2 all of it is.
+// notTaken limits upstream's log records about events that a back end of the audit did not take: an error for each request while a
+// webhook is down, with all of the events. It logs one for each back end, without the events, and again every ten minutes while the
+// failure lasts. At klog's verbosity 2 all records are logged.
 var notTaken seldom
 
-// seldom lets one record of each back end pass now and then.
+// seldom limits the records of each back end.
 type seldom struct {
 	mu   sync.Mutex
 	said map[string]saying // by the name of the back end
 }
 
-// saying is when a record passed, and how many have not since.
+// saying is the time of the last logged record, and the number of suppressed ones since.
 type saying struct {
 	last   time.Time
 	unsaid int
@@ -34,7 +34,7 @@ const (
 	notTakenEvents = "\nImpacted events:"
 )
 
-// pass tells whether a record is to be in the log, and shortens it.
+// pass reports whether to log a record, and shortens it.
 func (s *seldom) pass(r *slog.Record) bool {
 	rest, ok := strings.CutPrefix(r.Message, notTakenBegins)
 	if !ok || klog.V(2).Enabled() {

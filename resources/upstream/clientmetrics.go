@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/metrics"
 )
 
-// clientRequests are those of kube-apiserver's metrics of client-go's clients that dashboards and alerts ask for: which requests
-// this process has sent, to webhooks for one, and how large they and their answers were. Upstream's package for all of them is ten times as large.
+// clientRequests are kube-apiserver's metrics of client-go's clients that dashboards and alerts use: the requests that this process has sent, to
+// webhooks for example, and the sizes of requests and answers. Upstream's package for all of them is ten times as large.
 type clientRequests struct {
 	results, retries *prometheus.CounterVec
 	latencies        *prometheus.HistogramVec
@@ -19,7 +19,7 @@ type clientRequests struct {
 	sent, received *prometheus.HistogramVec
 }
 
-// CountClientRequests has client-go count the requests of its clients in the whole process, from the first call on, and returns what counts.
+// CountClientRequests makes client-go count the requests of its clients in the whole process, from the first call on, and returns the collectors.
 var CountClientRequests = sync.OnceValue(func() []prometheus.Collector {
 	size := func(name, help string) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help,
@@ -57,7 +57,7 @@ func (c clientRequests) IncrementRetry(_ context.Context, code, method, host str
 	c.retries.WithLabelValues(code, method, host).Inc()
 }
 
-// clientSizes are those of the requests of clients, or of the answers.
+// clientSizes are the sizes of the requests of clients, or of the answers.
 type clientSizes struct{ bytes *prometheus.HistogramVec }
 
 // Observe implements metrics.SizeMetric.
@@ -65,7 +65,7 @@ func (s clientSizes) Observe(_ context.Context, verb, host string, size float64)
 	s.bytes.WithLabelValues(verb, host).Observe(size)
 }
 
-// countTransports has client-go count the connections that its clients share, under kube-apiserver's names, and returns what counts.
+// countTransports makes client-go count the connections that its clients share, under kube-apiserver's names, and returns the collectors.
 func countTransports(into *metrics.RegisterOpts) []prometheus.Collector {
 	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rest_client_transport_" + name, Help: help}, labels)

@@ -8,12 +8,13 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// What kube-apiserver counts in packages that keep their counters to themselves, or are not here, by its names and in its registry.
+// Counters of kube-apiserver that are unexported in its packages, or whose packages are not linked, by its names and in its
+// registry.
 var (
-	// DiscoveriesMade are the documents of aggregated discovery that were made, of either root.
+	// DiscoveriesMade counts the documents of aggregated discovery that were made, of either root.
 	DiscoveriesMade = base.NewCounter(&base.CounterOpts{Name: "aggregator_discovery_aggregation_count_total",
 		Help: "Counter of number of times discovery was aggregated", StabilityLevel: base.ALPHA})
-	// PodLogsUntrusted are the logs of Pods that were found to be of a kubelet with a certificate of somebody else's.
+	// PodLogsUntrusted counts the requests for logs of Pods that failed at the certificate of the kubelet.
 	PodLogsUntrusted = base.NewCounter(&base.CounterOpts{Name: "kube_apiserver_pod_logs_backend_tls_failure_total",
 		Help: "Total number of requests for pods/logs that failed due to kubelet server TLS verification", StabilityLevel: base.ALPHA})
 	podLogs = base.NewCounterVec(&base.CounterOpts{Name: "kube_apiserver_pod_logs_insecure_backend_total",
@@ -27,13 +28,13 @@ var (
 		StabilityLevel: base.ALPHA}, []string{"signerName"})
 )
 
-// CountKept has what is above counted from now on, and what upstream's proxies count of streams through WebSockets.
+// CountKept registers the counters above, and those of upstream's proxies for streams through WebSockets.
 var CountKept = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(DiscoveriesMade, PodLogsUntrusted, podLogs, requestedDurations, honoredDurations)
 	proxies.Register()
 })
 
-// CountPodLog counts that the log of a Pod was asked for, from a kubelet whose certificate is to be looked at or not.
+// CountPodLog counts a request for the log of a Pod; insecure: the kubelet's certificate is not verified.
 func CountPodLog(insecure bool) {
 	usage := "enforce_tls"
 	if insecure {
@@ -42,7 +43,7 @@ func CountPodLog(insecure bool) {
 	podLogs.WithLabelValues(usage).Inc()
 }
 
-// CountIssued counts a certificate that was issued for a request which said how long it was to be valid.
+// CountIssued counts a certificate that was issued for a request with an expirationSeconds.
 func CountIssued(signer string, honored bool) {
 	requestedDurations.WithLabelValues(signer).Inc()
 	if honored {

@@ -1,45 +1,46 @@
-// Package upstream is the one door to what Rowlock changes, copies or takes for granted of Kubernetes' packages beyond
-// what they export to be used. Upstream promises none of it, so a new release may change any of it without a word: each has
-// a test that fails then, and docs/upgrading.md says what each of those tests means.
+// Package upstream collects everything in Kubernetes' packages that Rowlock changes, copies or takes for granted beyond
+// their
+// exported use. Upstream promises none of it, so a new release may change any of it without notice: each has
+// a test that fails then, and docs/upgrading.md explains each of those tests.
 //
 // Variables of upstream that are set, for the whole process:
 //
 //	scheme.go      kinds that are added to legacyscheme.Scheme
 //	semantic.go    functions that are added to equality.Semantic
-//	features.go    gates that are added to the feature gate, and defaults that are other ones
+//	features.go    gates that are added to the feature gate, and changed defaults
 //	privileged.go  whether pods may be privileged
-//	log.go         where klog writes to, and how much
-//	auditlog.go    how often klog says that events of the audit were not taken, by how upstream begins to say it
+//	log.go         the destination and the verbosity of klog
+//	auditlog.go    how often klog reports that events of the audit were not taken, recognised by the beginning of upstream's text
 //	limits.go      how much a JSON Patch may copy
 //	metrics.go     which of its metrics are counted
-//	clientmetrics.go  what counts the requests of client-go's clients
-//	flowmetrics.go by what a metric of priority and fairness divides
+//	clientmetrics.go  the counters of the requests of client-go's clients
+//	flowmetrics.go the divisor of a metric of priority and fairness
 //	crash.go       whether a panic of a controller ends the process
 //	tolerations.go how long Pods stay on nodes that are not ready or cannot be reached
 //
 // What is copied:
 //
-//	release.go     which release this is
+//	release.go     the release of Kubernetes
 //	plugins.go     the admission plugins, their order, and which are on
-//	counters.go    what kube-apiserver counts in packages that keep their counters to themselves, or are not here
+//	counters.go    counters that kube-apiserver's packages do not export, or whose packages are not linked
 //	priorities.go  the order of groups and versions
-//	storageversions.go  in which versions kube-apiserver stores what it does not store in the usual one
-//	kubelets.go    which addresses of a node it tries
-//	limits.go      what kube-apiserver bounds by constants of its own
+//	storageversions.go  the storage versions of kube-apiserver that are not the usual ones
+//	kubelets.go    the addresses of a node that it tries
+//	limits.go      bounds that are unexported constants of kube-apiserver
 //
-// Memory of upstream that is read without asking:
+// Memory of upstream that is read past its interfaces:
 //
-//	quantity.go    the text that a Quantity remembers
-//	webhooks.go    the webhook that ImagePolicyWebhook asks, and the audit
+//	quantity.go    the text that a Quantity caches
+//	webhooks.go    the webhook of ImagePolicyWebhook, and of the audit
 //
-// What the fast paths (resources/fastpath) know of how the types of the API are made is in shapes_test.go.
+// The assumptions of the fast paths (resources/fastpath) about the API's Go types are in shapes_test.go.
 //
-// What upstream is given nil for, or nothing:
+// Upstream code that is given nil or an empty implementation:
 //
 //	services.go    the storage behind its rules of Services
 //
 // resources/admission gives the plugins informers and clients of the types that they ask for, and nil for the rest; its
-// TestWhatPluginsAsk says which.
+// TestWhatPluginsAsk lists these.
 //
-// What the layers keep elsewhere is listed in door_test.go, with its reason; that test finds whatever is new.
+// door_test.go lists the dependencies that other packages keep elsewhere, with the reasons; it finds new ones.
 package upstream

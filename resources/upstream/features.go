@@ -11,7 +11,7 @@ import (
 	"k8s.io/component-base/featuregate"
 )
 
-// foreignGates are the gates of parts of kube-apiserver that are not part of this program, which are known all the same.
+// foreignGates are the gates of parts of kube-apiserver that are not part of this program; they are accepted nevertheless.
 var foreignGates = map[featuregate.Feature]featuregate.FeatureSpec{
 	"ContextualLogging": {Default: true, PreRelease: featuregate.Beta},
 	"ControllerManagerReleaseLeaderElectionLockOnExit": {PreRelease: featuregate.Alpha},
@@ -20,10 +20,10 @@ var foreignGates = map[featuregate.Feature]featuregate.FeatureSpec{
 	"NativeHistograms":                                 {Default: true, PreRelease: featuregate.Beta},
 }
 
-// otherDefaults are gates that are on or off by default where kube-apiserver has it the other way round.
+// otherDefaults are gates whose default differs from kube-apiserver's.
 var otherDefaults = map[featuregate.Feature]bool{
-	// Watches are not compressed unless somebody asks for it, though kube-apiserver v1.37 compresses those that begin with
-	// a list: it costs each of their clients more than it saves where servers are near.
+	// Watches are not compressed by default, though kube-apiserver v1.37 compresses those that begin with a list: it costs each of their clients more
+	// than it saves where servers are near.
 	features.WatchListCompression: false,
 }
 
@@ -34,10 +34,9 @@ var prepareGates = sync.OnceFunc(func() {
 	}
 })
 
-// SetFeatureGates turns features of kube-apiserver on and off for the whole process: upstream's rules for the types read
-// its gates there; and shows in its metrics which are on. Those that are not given get Rowlock's defaults. A name may begin with the component "kube:", as
-// kube-apiserver has it.
-// The error names a gate that does not exist or cannot be changed; nothing is changed then.
+// SetFeatureGates turns features of kube-apiserver on and off for the whole process, since upstream's rules for the types read its gates there, and
+// shows them in its metrics. Gates that are not given get Rowlock's defaults. A name may begin with the component "kube:", as in kube-apiserver. The
+// error names a gate that does not exist or cannot be changed; nothing is changed then.
 func SetFeatureGates(given map[string]bool) error {
 	prepareGates()
 	gates := map[string]bool{}
@@ -51,7 +50,7 @@ func SetFeatureGates(given map[string]bool) error {
 		}
 		gates[gate] = on
 	}
-	// A set that refuses a gate remembers it all the same, and refuses all others from then on.
+	// A set that refuses a gate remembers it nevertheless, and refuses all others from then on.
 	if err := utilfeature.DefaultMutableFeatureGate.DeepCopy().SetFromMap(gates); err != nil {
 		return err
 	}

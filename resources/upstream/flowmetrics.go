@@ -6,9 +6,9 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics"
 )
 
-// KeepWaitingRatios has apiserver_flowcontrol_read_vs_write_current_requests keep the limit of waiting requests that it had where there is
-// none: upstream divides by it, and a sum to which 0/0 was added once is not a number for ever. There is none in the configuration that every
-// server begins with, in which nobody waits. It comes before the first server has priority and fairness.
+// KeepWaitingRatios makes apiserver_flowcontrol_read_vs_write_current_requests keep its last limit of waiting requests when there is none:
+// upstream divides by the limit, and once 0/0 is added to a sum it stays NaN. The initial configuration of every server has no limit, since
+// nothing waits in it. It comes before the first server has priority and fairness.
 var KeepWaitingRatios = sync.OnceFunc(func() {
 	for _, get := range []*func() metrics.RatioedGauge{&metrics.GetWaitingReadonlyConcurrency, &metrics.GetWaitingMutatingConcurrency} {
 		theirs := *get
@@ -16,7 +16,7 @@ var KeepWaitingRatios = sync.OnceFunc(func() {
 	}
 })
 
-// limited is a gauge whose limit is never nothing.
+// limited is a gauge whose limit is never zero.
 type limited struct{ metrics.RatioedGauge }
 
 func (l limited) SetDenominator(limit float64) {

@@ -7,16 +7,16 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 )
 
-// What kube-apiserver bounds by constants that it keeps to itself.
+// Bounds that are unexported constants of kube-apiserver.
 const (
-	// BodyBytes is the most that a client may send in one request.
+	// BodyBytes is the greatest size of a request's body.
 	BodyBytes = 3 << 20
-	// PatchOperations is how many operations a JSON Patch may have.
+	// PatchOperations is the greatest number of operations in a JSON Patch.
 	PatchOperations = 10000
-	// PatchCopiedBytes is how many bytes the copy operations of a JSON Patch may make, in sum.
+	// PatchCopiedBytes is the greatest sum of bytes that the copy operations of a JSON Patch may make.
 	PatchCopiedBytes = 3 << 20
 )
 
-// LimitPatchCopies has version 4 of the library of JSON Patch heed PatchCopiedBytes. It keeps the bound in a variable for all
-// who use it.
+// LimitPatchCopies sets PatchCopiedBytes in version 4 of the JSON Patch library, whose bound is a variable for the whole
+// process.
 var LimitPatchCopies = sync.OnceFunc(func() { atomic.StoreInt64(&jsonpatch.AccumulatedCopySizeLimit, PatchCopiedBytes) })

@@ -12,13 +12,14 @@ import (
 )
 
 var (
-	// logTo is the handler of the logger that LogTo was given last. klog is given one handler for good, which hands on to it: klog's own logger
-	// may not be replaced while somebody logs, as another server in the process does.
+	// logTo is the handler of the last LogTo. klog gets one handler for good, which delegates to it: klog's own logger must not be replaced while
+	// another goroutine logs, such as another server in the process.
 	logTo   atomic.Pointer[slog.Handler]
 	logOnce sync.Once
 )
 
-// LogTo sends to a logger what upstream's packages say, from now on. It is safe for concurrent use; the first call comes before upstream's controllers begin.
+// LogTo sends the log of upstream's packages to a logger from now on. It is safe for concurrent use; the first call comes before upstream's
+// controllers start.
 func LogTo(logger *slog.Logger) {
 	h := logger.Handler()
 	logTo.Store(&h)
@@ -26,8 +27,8 @@ func LogTo(logger *slog.Logger) {
 		klog.SetSlogLogger(slog.New(latestLog{}))
 		say := utilruntime.ErrorHandlers[0]
 		utilruntime.ErrorHandlers[0] = func(ctx context.Context, err error, what string, about ...any) {
-			// What somebody was at when his context ended, as a controller when the server is told to stop, is for those who look for it: many make
-			// another error of it, of which nothing but its words is left.
+			// Work that ends with its context, as a controller's when the server stops, is logged only at a higher verbosity. The check compares
+			// texts because many callers wrap the error without keeping it.
 			if err != nil && strings.HasSuffix(err.Error(), context.Canceled.Error()) {
 				klog.FromContext(ctx).V(4).Info(what, append([]any{"err", err}, about...)...)
 				return
@@ -37,7 +38,7 @@ func LogTo(logger *slog.Logger) {
 	})
 }
 
-// latestLog hands on to the handler of logTo. What is derived of it stays with the one of that moment.
+// latestLog delegates to the handler of logTo. Handlers derived from it keep the one of that moment.
 type latestLog struct{}
 
 // Enabled implements slog.Handler.
@@ -59,7 +60,7 @@ func (latestLog) WithAttrs(attrs []slog.Attr) slog.Handler { return (*logTo.Load
 // WithGroup implements slog.Handler.
 func (latestLog) WithGroup(name string) slog.Handler { return (*logTo.Load()).WithGroup(name) }
 
-// SetVerbosity sets up to which level upstream's packages log: a number, 0 for what always is.
+// SetVerbosity sets the verbosity of upstream's packages: a number; 0 logs only what is always logged.
 func SetVerbosity(v string) error {
 	var level klog.Level
 	return level.Set(v)

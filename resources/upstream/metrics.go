@@ -14,35 +14,33 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/node"
 )
 
-// CountAuthenticationFiles has upstream count how often the AuthenticationConfiguration was read again. It comes before the first is
-// counted.
+// CountAuthenticationFiles makes upstream count the reloads of the AuthenticationConfiguration. It comes before the first one.
 func CountAuthenticationFiles() { authentication.RegisterMetrics() }
 
-// CountAuthorizationFiles has upstream count how often the configuration of authorizers was read again. It comes before the first is
-// counted.
+// CountAuthorizationFiles makes upstream count the reloads of the authorizers' configuration. It comes before the first one.
 func CountAuthorizationFiles() { metrics.RegisterMetrics() }
 
-// CountNodeGraph has upstream show how long changes of the graph of nodes took.
+// CountNodeGraph makes upstream measure the changes of the graph of nodes.
 func CountNodeGraph() { node.RegisterMetrics() }
 
-// CountServiceAccountTokens has upstream show which kinds of tokens of ServiceAccounts are in use.
+// CountServiceAccountTokens makes upstream count the kinds of ServiceAccount tokens in use.
 func CountServiceAccountTokens() { serviceaccount.RegisterMetrics() }
 
-// CountImpersonations has upstream show how often users were others, or tried to. It comes before the first is counted.
+// CountImpersonations makes upstream count impersonations and attempts. It comes before the first one.
 func CountImpersonations() { impersonation.RegisterMetrics() }
 
-// CountVersions has upstream show which release this is, and of which it could be.
+// CountVersions makes upstream show this release, and the releases that it could emulate.
 func CountVersions() {
 	v := Version()
 	compatversion.RecordCompatVersionInfo(context.Background(), "kube", strings.TrimPrefix(Release, "v"), v.EmulationMajor+"."+v.EmulationMinor,
 		v.MinCompatibilityMajor+"."+v.MinCompatibilityMinor)
 }
 
-// CountRequests has upstream count which requests its filters ended, and which handshakes failed. It comes before the first is counted.
+// CountRequests makes upstream count the requests that its filters ended, and the handshakes that failed. It comes before the first one.
 func CountRequests() { requests.Register() }
 
-// LimitMetrics has upstream not count metrics, by their names, and not tell values of their labels apart, by what SetLabelAllowList takes;
-// and count what it hides by default. It comes before the first is counted.
+// LimitMetrics makes upstream drop metrics, by their names, and merge label values, by SetLabelAllowList's format; and count metrics that
+// it hides by default. It comes before the first metric is counted.
 func LimitMetrics(disabled []string, labels map[string]string, showHidden bool) {
 	if showHidden {
 		base.SetShowHidden()

@@ -8,7 +8,7 @@ type AdmissionPlugin struct {
 }
 
 // AdmissionPlugins returns all of kube-apiserver's admission plugins in the order in which they run (AllOrderedPlugins), and
-// which are on by default. The list is in a package behind which is all of kube-apiserver.
+// whether they are on by default. The list is in a package that depends on all of kube-apiserver.
 func AdmissionPlugins() []AdmissionPlugin {
 	return []AdmissionPlugin{
 		{"AlwaysAdmit", false},

@@ -2,10 +2,10 @@ package upstream
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// Priority says where a version of a group stands in discovery: groups by Group, its versions by Version, highest first.
+// Priority orders a version of a group in discovery: groups by Group, its versions by Version, highest first.
 type Priority struct{ Group, Version int }
 
-// Priorities are those of kube-apiserver's own APIService objects. The list is in packages behind which is all of
+// Priorities are those of kube-apiserver's own APIService objects. The list is in packages that depend on all of
 // kube-apiserver. apiregistration.k8s.io comes before all others, by the code of kube-aggregator.
 var Priorities = map[schema.GroupVersion]Priority{
 	{Group: "apiregistration.k8s.io", Version: "v1"}:             {20001, 0},

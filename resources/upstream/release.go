@@ -10,23 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// Release is the release whose API is served: that of the k8s.io/kubernetes module in go.mod, which brings the rules.
+// Release is the release whose API is served: the version of the k8s.io/kubernetes module in go.mod, which has the rules.
 const Release = "v1.37.1"
 
 // Major is the first part of Release.
 const Major = 1
 
-// Minor is the second part of Release: what is deprecated in a later release than this is not yet.
+// Minor is the second part of Release: deprecations of a later release do not apply yet.
 const Minor = 37
 
 // minCompatibilityMinor is the oldest minor release that could be emulated, as kube-apiserver reports it.
 const minCompatibilityMinor = Minor - 1
 
-// reported is the version of a build that a distributor names (--version=vX.Y.Z-own), or nil.
+// reported is the version of a build that a distributor sets (--version=vX.Y.Z-own), or nil.
 var reported atomic.Pointer[string]
 
-// ValidateVersion tells whether v may be reported as the version of this build: another build of Release, in the words of
-// k8s.io/component-base/version, ValidateDynamicVersion, which knows the release only where the linker was told.
+// ValidateVersion checks that v may be reported as the version of this build: another build of Release. The errors are those of
+// ValidateDynamicVersion of k8s.io/component-base/version, which knows the release only if the linker sets it.
 func ValidateVersion(v string) error {
 	own, err := utilversion.ParseSemantic(v)
 	if err != nil {
@@ -39,7 +39,8 @@ func ValidateVersion(v string) error {
 	return nil
 }
 
-// ReportVersion has Version name another build of Release, as kube-apiserver does by --version=vX.Y.Z-own. The process has one version.
+// ReportVersion makes Version name another build of Release, as kube-apiserver does by --version=vX.Y.Z-own. The process has one
+// version.
 func ReportVersion(v string) { reported.Store(&v) }
 
 // gitVersion is the version of the build.
@@ -50,7 +51,7 @@ func gitVersion() string {
 	return Release
 }
 
-// Version returns what /version answers. It names no commit: a client would look for it in Kubernetes' repository.
+// Version returns the answer of /version. It names no commit: a client would look for it in Kubernetes' repository.
 func Version() version.Info {
 	major, minor := strconv.Itoa(Major), strconv.Itoa(Minor)
 	return version.Info{

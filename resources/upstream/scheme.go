@@ -34,14 +34,14 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/storagemigration/install"
 )
 
-// Scheme knows every version of every built-in kind, served or not, the kinds of apiextensions.k8s.io and
-// apiregistration.k8s.io included. It is upstream's own: strategies validate against that one. It does not change once
-// the package is initialised.
+// Scheme has every version of every built-in kind, served or not, including the kinds of apiextensions.k8s.io and
+// apiregistration.k8s.io. It is upstream's own, since strategies validate against that one. It does not change once the
+// package is initialised.
 var Scheme = installed()
 
 func installed() *runtime.Scheme {
 	crdinstall.Install(legacyscheme.Scheme)
 	apiserviceinstall.Install(legacyscheme.Scheme)
-	useComparers() // here, since code that compares the kinds imports them from here, and nothing runs yet
+	useComparers() // here, since code that compares the kinds imports this package, and nothing runs yet
 	return legacyscheme.Scheme
 }

@@ -37,12 +37,12 @@ import (
 )
 
 // useComparers makes upstream's equality.Semantic, by which strategies and validation compare, use comparers for the types
-// that are large and often compared. Nothing may compare before it returns.
+// that are large and often compared. There must be no comparison before it returns.
 //
-// A type's function hides those of what is in it from copies of Semantic to which others are added. Upstream has two such
-// copies. The field managers' is not used here (and equality.With makes the like of it); the other compares the node
-// affinity of PersistentVolumes but for some keys, so that no type below core.VolumeNodeAffinity may be here. Functions know
-// no difference between nil and empty, and no derivation: nothing here asks Semantic for DeepEqualWithNilDifferentFromEmpty
+// A function for a type hides the functions for the types within it from copies of Semantic that add some. Upstream has two
+// such copies. The field managers' is not used here (and equality.With makes its equivalent); the other compares the node
+// affinity of PersistentVolumes except for some keys, so no type below core.VolumeNodeAffinity may be here. Functions do not
+// distinguish nil and empty, and do not support derivation: nothing here calls Semantic's DeepEqualWithNilDifferentFromEmpty
 // or DeepDerivative.
 func useComparers() {
 	for _, functions := range slices.Concat(comparedMeta, comparedInternal, comparedVersioned) {
@@ -62,7 +62,7 @@ var comparedMeta = []func() []any{
 	equality.Lists[metav1.Condition],
 }
 
-// comparedInternal is what strategies and hand-written validation compare.
+// comparedInternal are the types that strategies and hand-written validation compare.
 var comparedInternal = []func() []any{
 	equality.Structs[core.PodSpec],
 	equality.Structs[core.PodTemplateSpec],
@@ -106,8 +106,8 @@ var comparedInternal = []func() []any{
 	equality.Structs[resourceapi.ResourceSliceSpec],
 }
 
-// comparedVersioned is what generated validation compares, to pass over what has not changed. The types are those of the
-// versions that are served without being asked for.
+// comparedVersioned are the types that generated validation compares, to skip unchanged values: the types of the versions
+// that are served by default.
 var comparedVersioned = []func() []any{
 	equality.Structs[corev1.PersistentVolumeClaimStatus],
 	equality.Structs[corev1.PodSpec],

@@ -16,13 +16,13 @@ import (
 	servicestorage "k8s.io/kubernetes/pkg/registry/core/service/storage"
 )
 
-// Services is upstream's storage of Services. It has no storage behind it, no endpoints and no pods: only its hooks
-// BeginCreate, BeginUpdate and AfterDelete may be called.
+// Services is upstream's storage of Services, without a storage, endpoints and pods behind it: only its hooks BeginCreate,
+// BeginUpdate and AfterDelete may be called.
 type Services = servicestorage.REST
 
-// ServiceRules returns upstream's storage of Services, of which nothing is used but the hooks before and after a write: which
-// families and how many addresses a Service gets, which ports, what is kept by an update, and every error of that are
-// decided there. primary is one of the families in addresses.
+// ServiceRules returns upstream's storage of Services, of which only the hooks before and after a write are used: they decide
+// the families and the number of addresses of a Service, its ports, the fields that an update keeps, and all errors of these.
+// primary is one of the families in addresses.
 func ServiceRules(primary core.IPFamily, addresses map[core.IPFamily]ipallocator.Interface, ports portallocator.Interface) (*Services, error) {
 	rules, _, _, err := servicestorage.NewREST(noStorage{}, primary, addresses, ports, nil, nil, nil)
 	if err != nil {
@@ -31,10 +31,10 @@ func ServiceRules(primary core.IPFamily, addresses map[core.IPFamily]ipallocator
 	return rules, nil
 }
 
-// noStorage is where a storage comes from that is never used.
+// noStorage makes storages that are never used.
 type noStorage struct{}
 
-// GetRESTOptions returns options with nothing in them.
+// GetRESTOptions returns empty options.
 func (noStorage) GetRESTOptions(r schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
 	return generic.RESTOptions{ResourcePrefix: r.String(), StorageConfig: &storagebackend.ConfigForResource{GroupResource: r},
 		Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object,

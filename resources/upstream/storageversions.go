@@ -2,9 +2,9 @@ package upstream
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// StorageVersions are the versions in which kube-apiserver stores objects of some types, instead of the one that a group
-// prefers. Clients see a hash of it in discovery. The list is in a package behind which is all of kube-apiserver, but for
-// CustomResourceDefinitions: their server has the version in a codec.
+// StorageVersions are the versions in which kube-apiserver stores objects of some types, instead of the one that a
+// group prefers. Clients see a hash of it in discovery. The list is in a package that depends on all of kube-apiserver,
+// except for CustomResourceDefinitions: their server has the version in a codec.
 var StorageVersions = map[schema.GroupResource]string{
 	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}:   "v1beta1",
 	{Group: "certificates.k8s.io", Resource: "clustertrustbundles"}:          "v1beta1",

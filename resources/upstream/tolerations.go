@@ -7,8 +7,8 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds"
 )
 
-// SetTolerationSeconds says how long a Pod that does not say so itself stays on a node that is not ready, or cannot be reached, in seconds.
-// The plugin DefaultTolerationSeconds, which is made after that, knows it by flags alone.
+// SetTolerationSeconds sets how many seconds a Pod without its own tolerations stays on a node that is not ready, or cannot be reached. It
+// comes before the plugin DefaultTolerationSeconds is made, which takes the values only from flags.
 func SetTolerationSeconds(notReady, unreachable int64) error {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	defaulttolerationseconds.RegisterFlags(flags)

@@ -7,8 +7,8 @@ import (
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 )
 
-// WebhookOf returns the webhook that something of upstream asks, of which it tells nobody: the admission plugin ImagePolicyWebhook, or what sends
-// events of the audit. Errors: it has none.
+// WebhookOf returns the unexported webhook of an upstream object: of the admission plugin ImagePolicyWebhook, or of the audit's back end. Errors:
+// it has none.
 func WebhookOf(asks any) (*webhookutil.GenericWebhook, error) {
 	if p := reflect.ValueOf(asks); p.Kind() == reflect.Pointer && p.Elem().Kind() == reflect.Struct {
 		for i := range p.Elem().NumField() {

@@ -1,4 +1,4 @@
-// Package builtintest makes objects of every built-in type, for tests of what has to work for all of them.
+// Package builtintest makes objects of every built-in type, for tests of behaviour that all of them share.
 package builtintest
 
 import (
@@ -33,7 +33,7 @@ func StoredTypes(t testing.TB) []*resources.Served {
 	return out
 }
 
-// Random returns an object of a type as the store would have it, made by upstream's fuzzers; the same for the same seed.
+// Random returns an object of a type in its stored form, made by upstream's fuzzers; equal seeds make equal objects.
 func Random(t testing.TB, s *resources.Served, seed int64) []byte {
 	t.Helper()
 	f := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(apitesting.FuzzerFuncs, crdfuzzer.Funcs), rand.NewSource(seed), builtin.Codecs)

@@ -1,5 +1,5 @@
-// Command upgrade puts another release of Kubernetes into every go.mod that names one, and into resources/upstream. What is
-// left to do then, docs/upgrading.md says.
+// Command upgrade puts another release of Kubernetes into every go.mod that names one, and into resources/upstream.
+// docs/upgrading.md describes the remaining steps.
 //
 //	make upgrade VERSION=v1.38.0
 package main
@@ -61,10 +61,10 @@ func run(root, version string) error {
 	return nil
 }
 
-// stagingVersion is the version in which a release publishes the modules that it is developed with.
+// stagingVersion is the version under which a release publishes its staging modules.
 func stagingVersion(version string) string { return "v0." + strings.TrimPrefix(version, "v1.") }
 
-// goMod is what `go mod edit -json` says of a go.mod, as far as it is asked for.
+// goMod has the used fields of `go mod edit -json`.
 type goMod struct {
 	Require []struct{ Path, Version string }
 	Replace []struct {
@@ -81,7 +81,7 @@ func read(file string) (mod goMod, err error) {
 	return mod, json.Unmarshal(out, &mod)
 }
 
-// said is an error with what the command said.
+// said is an error with the command's output.
 func said(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -90,8 +90,8 @@ func said(err error) error {
 	return err
 }
 
-// stagingOf returns the modules that are developed with Kubernetes, as a release lists them: those that its go.mod replaces by
-// folders of its repository.
+// stagingOf returns the staging modules of Kubernetes, as a release lists them: those that its go.mod replaces by folders of
+// its repository.
 func stagingOf(version string) (map[string]bool, error) {
 	out, err := exec.Command("go", "mod", "download", "-json", kubernetes+"@"+version).Output()
 	if err != nil {
@@ -133,8 +133,8 @@ func modules(root string) (folders []string, err error) {
 	return folders, err
 }
 
-// current returns the release that the module of a folder needs. That of the root is changed last, so that who was interrupted
-// can begin again.
+// current returns the release that the root module requires. The root's go.mod is changed last, so that an interrupted upgrade
+// can start again.
 func current(root string) (string, error) {
 	mod, err := read(filepath.Join(root, "go.mod"))
 	if err != nil {
@@ -156,7 +156,7 @@ func upgrade(folder, was, version string, staging map[string]bool) error {
 	}
 	edits, wanted := edits(mod, was, version, staging)
 	switch {
-	case len(edits) > 0: // it is Kubernetes itself that is needed, with all of its modules
+	case len(edits) > 0: // the module requires Kubernetes itself, with all of its modules
 		if err := in(folder, append([]string{"mod", "edit"}, edits...)...); err != nil {
 			return err
 		}
@@ -164,15 +164,16 @@ func upgrade(folder, was, version string, staging map[string]bool) error {
 	case len(wanted) == 0:
 		return nil
 	}
-	// A go.mod of requirements alone, which tidy would remove, lists those of tests that are run in another module.
+	// A go.mod of requirements only, which tidy would remove, lists the requirements of tests that run in another module.
 	if err := in(folder, append([]string{"get"}, wanted...)...); err != nil || len(mod.Tool) == 0 {
 		return err
 	}
 	return in(folder, "mod", "tidy")
 }
 
-// edits returns the arguments of `go mod edit` for a module that needs Kubernetes itself, or, of any other, those of `go get`
-// for the modules of Kubernetes that it needs in the release before. One that needs others keeps them: its own release says so.
+// edits returns the arguments of `go mod edit` for a module that requires Kubernetes itself or, for any other, those of `go
+// get` for the Kubernetes modules that it requires in the release before. Other requirements stay: they come from a module's
+// own releases.
 func edits(mod goMod, was, version string, staging map[string]bool) (edits, wanted []string) {
 	at := stagingVersion(version)
 	for _, r := range mod.Require {
@@ -187,7 +188,7 @@ func edits(mod goMod, was, version string, staging map[string]bool) (edits, want
 		return nil, wanted
 	}
 	for _, r := range mod.Require {
-		// v0.0.0 is what Kubernetes' own go.mod says of them; a module that is gone goes with its requirement, by tidy.
+		// v0.0.0 is the version in Kubernetes' own go.mod; tidy removes the requirement of a module that no longer exists.
 		if staging[r.Path] && r.Version != "v0.0.0" {
 			edits = append(edits, "-require="+r.Path+"@"+at)
 		}
@@ -203,7 +204,7 @@ func edits(mod goMod, was, version string, staging map[string]bool) (edits, want
 	return edits, nil
 }
 
-// in runs the go command in a folder, and shows what it says.
+// in runs the go command in a folder, and shows its output.
 func in(folder string, args ...string) error {
 	fmt.Printf("cd %s; go %s\n", folder, strings.Join(args[:min(len(args), 2)], " "))
 	cmd := exec.Command("go", args...)

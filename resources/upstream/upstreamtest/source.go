@@ -1,5 +1,5 @@
-// Package upstreamtest reads upstream's source for tests that compare with it what Rowlock copies or takes for granted: what
-// kube-apiserver keeps to itself is in packages behind which is all of it.
+// Package upstreamtest reads upstream's source for tests that compare it with Rowlock's copies and assumptions: unexported parts of
+// kube-apiserver are in packages that depend on all of it.
 package upstreamtest
 
 import (
@@ -19,9 +19,9 @@ import (
 	"testing"
 )
 
-var moduleDirs sync.Map // of a module, the folder with its source
+var moduleDirs sync.Map // from a module to the folder with its source
 
-// ModuleDir returns the folder with the source of a module in the version that is linked.
+// ModuleDir returns the folder with the source of a module in the linked version.
 func ModuleDir(t testing.TB, module string) string {
 	t.Helper()
 	if known, ok := moduleDirs.Load(module); ok {
@@ -43,7 +43,7 @@ func PackageDir(t testing.TB, pkg string) string {
 	return filepath.Join(ModuleDir(t, module), filepath.FromSlash(strings.TrimPrefix(pkg, module)))
 }
 
-// ParseFile reads a file of Go.
+// ParseFile parses a Go file.
 func ParseFile(t testing.TB, name string) *ast.File {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
@@ -53,7 +53,7 @@ func ParseFile(t testing.TB, name string) *ast.File {
 	return file
 }
 
-// ParsePackage reads the files of a package of k8s.io but for its tests.
+// ParsePackage parses the files of a package of k8s.io without its tests.
 func ParsePackage(t testing.TB, pkg string) (files []*ast.File) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(PackageDir(t, pkg), "*.go"))
@@ -71,7 +71,7 @@ func ParsePackage(t testing.TB, pkg string) (files []*ast.File) {
 	return files
 }
 
-// Imports returns the packages that a file imports, by the names under which it knows them.
+// Imports returns the packages that a file imports, by the names that it uses for them.
 func Imports(t testing.TB, file *ast.File) map[string]string {
 	t.Helper()
 	known := map[string]string{}
@@ -92,7 +92,7 @@ func Imports(t testing.TB, file *ast.File) map[string]string {
 	return known
 }
 
-// Variable returns what a package gives a variable, or a constant, to begin with.
+// Variable returns the initial value of a variable or a constant of a package.
 func Variable(t testing.TB, files []*ast.File, name string) (ast.Expr, *ast.File) {
 	t.Helper()
 	for _, file := range files {
@@ -146,8 +146,8 @@ func GoFiles(t testing.TB, root string, visit func(name string)) {
 	}
 }
 
-// Find returns the files that a pattern is found in below packages, once for each time, in order: as the path of a package with the name of
-// the file. The test fails when fewer than atLeast files were read.
+// Find returns the files below packages in which a pattern is found, once for each match, in order: as the path of a package with the name
+// of the file. The test fails when fewer than atLeast files were read.
 func Find(t testing.TB, pattern *regexp.Regexp, atLeast int, roots ...string) (found []string) {
 	t.Helper()
 	files := 0
