@@ -1,5 +1,5 @@
-// Package behind finds what stands behind Services: the Services and their EndpointSlices as the store has them, in the form
-// that upstream's rules ask for them (k8s.io/apiserver/pkg/util/proxy).
+// Package behind finds the endpoints behind Services: it has the stored Services and their EndpointSlices in the form that upstream's rules
+// need (k8s.io/apiserver/pkg/util/proxy).
 package behind
 
 import (
@@ -24,14 +24,14 @@ const (
 	SlicesResource   = "endpointslices.discovery.k8s.io"
 )
 
-// Self tells whether a port of a Service is that of the server itself, which needs nothing behind it: as kube-apiserver has it, whatever the
-// Service leads to.
+// Self reports whether a port of a Service is the server's own, which needs no endpoints: as in kube-apiserver, whatever the Service's
+// endpoints are.
 func Self(namespace, name string, port int) bool {
 	return namespace == metav1.NamespaceDefault && name == "kubernetes" && port == 443
 }
 
-// Lister reads Services and EndpointSlices from a store, at the point At. It remembers what it has decoded as long as that is
-// what is stored, and may be used concurrently. For the duration of one request; see With.
+// Lister reads Services and EndpointSlices from a store, at the point At. It caches decoded objects as long as they are the stored ones, and
+// is safe for concurrent use. It lasts for one request; see With.
 type Lister struct {
 	reader   resources.Reader
 	registry *resources.Registry
@@ -40,21 +40,21 @@ type Lister struct {
 	at       resources.At
 }
 
-// New returns a Lister of whatever is at hand.
+// New returns a Lister of the state at hand.
 func New(reader resources.Reader, registry *resources.Registry) *Lister {
 	return &Lister{reader: reader, registry: registry, decoded: &decoded{}, ctx: context.Background(), at: resources.At{Match: resources.Any}}
 }
 
-// With returns a Lister for a request, at a point. The two share what they remember.
+// With returns a Lister for a request, at a point. The two share their cache.
 func (l Lister) With(ctx context.Context, at resources.At) *Lister {
 	l.ctx, l.at = ctx, at
 	return &l
 }
 
-// Forget drops what is remembered of Services and EndpointSlices.
+// Forget drops the cached Services and EndpointSlices.
 func (l *Lister) Forget() { l.decoded.objects.Clear() }
 
-// Service returns a Service. Errors: NotFound as upstream's listers have it; those of resources.Reader.
+// Service returns a Service. Errors: NotFound as from upstream's listers; those of resources.Reader.
 func (l *Lister) Service(namespace, name string) (*v1.Service, error) {
 	t, ok := l.registry.Catalog().Type(ServicesResource)
 	if !ok {
@@ -74,7 +74,7 @@ func (l *Lister) Service(namespace, name string) (*v1.Service, error) {
 	return obj.(*v1.Service), nil
 }
 
-// GetEndpointSlices implements upstream's EndpointSliceGetter. The slice is the caller's, what is in it is shared.
+// GetEndpointSlices implements upstream's EndpointSliceGetter. The slice is the caller's, its elements are shared.
 func (l *Lister) GetEndpointSlices(namespace, service string) ([]*discoveryv1.EndpointSlice, error) {
 	t, ok := l.registry.Catalog().Type(SlicesResource)
 	if !ok {
@@ -83,7 +83,7 @@ func (l *Lister) GetEndpointSlices(namespace, service string) ([]*discoveryv1.En
 	return slicesOf(l.ctx, l.reader, t, namespace, service, l.at, l.decoded.get)
 }
 
-// Slices are the EndpointSlices of a Service, whatever is at hand.
+// Slices are the EndpointSlices of a Service, in the state at hand.
 func Slices(ctx context.Context, reader resources.Reader, t *resources.Type, namespace, service string) ([]*discoveryv1.EndpointSlice, error) {
 	return slicesOf(ctx, reader, t, namespace, service, resources.At{Match: resources.Any}, (*resources.Type).DecodeStored)
 }
@@ -116,7 +116,7 @@ func (l *Lister) Services(namespace string) listersv1.ServiceNamespaceLister {
 	return inNamespace{l, namespace}
 }
 
-// List implements upstream's ServiceLister. Nobody asks for it.
+// List implements upstream's ServiceLister. It is not called.
 func (l *Lister) List(labels.Selector) ([]*v1.Service, error) { return nil, errors.ErrUnsupported }
 
 type inNamespace struct {
@@ -127,7 +127,7 @@ type inNamespace struct {
 // Get implements upstream's ServiceNamespaceLister.
 func (n inNamespace) Get(name string) (*v1.Service, error) { return n.Service(n.namespace, name) }
 
-// decoded remembers the last form of objects.
+// decoded caches the last decoded form of objects.
 type decoded struct{ objects sync.Map }
 
 type form struct {

@@ -1,5 +1,5 @@
-// Package bounded bounds what is read of the answers of those whom the server asks: webhooks, and issuers of tokens. Upstream's clients read
-// an answer whole, however long it is.
+// Package bounded bounds the size of the answers that the server reads from others: webhooks, and issuers of tokens. Upstream's clients read an
+// answer whole, however long it is.
 package bounded
 
 import (
@@ -11,17 +11,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// MostBytes is how long an answer may be, after it was decompressed. The longest that make sense are those of webhooks that convert or patch an
+// MostBytes is the greatest length of an answer, after decompression. The longest useful ones are those of webhooks that convert or patch an
 // object of the 3 MiB that a request may have, in Base64, and may keep a copy of it in an annotation.
 const MostBytes = 32 << 20
 
-// ErrTooLong is what reading an answer ends with that is longer than MostBytes.
+// ErrTooLong is the error of reading an answer that is longer than MostBytes.
 var ErrTooLong = errors.New("the answer is longer than 32 MiB")
 
-// Answers sends requests by next, and bounds what can be read of their answers. It is a transport.WrapperFunc, and not for streams.
+// Answers sends requests by next, and bounds the length of their answers. It is a transport.WrapperFunc, and not for streams.
 func Answers(next http.RoundTripper) http.RoundTripper { return transport{next} }
 
-// Config returns a copy of the configuration of a client, by which answers are bounded, or err.
+// Config returns a copy of a client's configuration that bounds answers, or err.
 func Config(c *rest.Config, err error) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func Config(c *rest.Config, err error) (*rest.Config, error) {
 	return c, nil
 }
 
-// Webhook bounds the answers of a webhook whose client somebody else has made.
+// Webhook bounds the answers of a webhook whose client already exists.
 func Webhook(w *webhookutil.GenericWebhook) {
 	by := *w.RestClient.Client
 	if by.Transport == nil {
@@ -55,7 +55,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // WrappedRoundTripper implements k8s.io/apimachinery/pkg/util/net.RoundTripperWrapper.
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// body is that of an answer, of which left bytes may be read.
+// body is the body of an answer, of which left more bytes may be read.
 type body struct {
 	io.ReadCloser
 	left int
@@ -66,7 +66,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.left < 0 {
 		return 0, ErrTooLong
 	}
-	if len(p) > b.left+1 { // one more tells whether the answer ends there
+	if len(p) > b.left+1 { // one more shows whether the answer ends there
 		p = p[:b.left+1]
 	}
 	n, err := b.ReadCloser.Read(p)

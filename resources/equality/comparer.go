@@ -28,18 +28,18 @@ const (
 	list
 	// byteList is a list of elements of one byte.
 	byteList
-	// function: by that of the comparer.
+	// function: by the comparer's function.
 	function
 )
 
-// comparer says how to compare two values of one type in memory. Comparers form a graph that may have cycles.
+// comparer compares two values of one type in memory. Comparers form a graph that may have cycles.
 type comparer struct {
 	shape  shape
-	fields []comparedField // of a structure, those of structures in it included
+	fields []comparedField // of a structure, with those of nested structures
 	elem   *comparer       // of a pointer or a list
 	size   uintptr         // of an element of a list
-	// identity is set on a pointer if what it points to is equal to itself: it has no function of its own and is no
-	// number, which may be NaN.
+	// identity is set on a pointer if its target always equals itself: the target has no function of its own and no
+	// number that may be NaN.
 	identity bool
 	function func(a, b unsafe.Pointer) bool
 }
@@ -50,7 +50,7 @@ type comparedField struct {
 	comparer *comparer
 }
 
-// compiled returns the comparer of a type, made at first. The caller has e.mu.
+// compiled returns the comparer of a type, made on first use. The caller holds e.mu.
 func (e *Equality) compiled(t reflect.Type) *comparer {
 	if p, ok := e.making[t]; ok {
 		return p
@@ -121,14 +121,14 @@ func (e *Equality) fillStructure(p *comparer, t reflect.Type) bool {
 			p.fields = append(p.fields, comparedField{f.Offset, part})
 			continue
 		}
-		for _, inner := range part.fields { // finished: a struct is not in itself
+		for _, inner := range part.fields { // finished: a struct does not contain itself
 			p.fields = append(p.fields, comparedField{f.Offset + inner.offset, inner.comparer})
 		}
 	}
 	return true
 }
 
-// equalsItself reports whether upstream takes a value of the type for equal to itself without a look into it.
+// equalsItself reports whether upstream takes a value of the type as equal to itself without looking into it.
 func (e *Equality) equalsItself(t reflect.Type) bool {
 	if _, has := e.functions.Equalities[t]; has {
 		return false
@@ -140,7 +140,7 @@ func (e *Equality) equalsItself(t reflect.Type) bool {
 	return false
 }
 
-// upstreamWalk leaves values to upstream. They are given by address, at which a value may be equal to itself.
+// upstreamWalk leaves values to upstream. They are passed by address, at which a value may be equal to itself.
 func (e *Equality) upstreamWalk(t reflect.Type) func(a, b unsafe.Pointer) bool {
 	return func(a, b unsafe.Pointer) bool {
 		fastpath.Equality.Fallback()
@@ -157,7 +157,7 @@ func (e *Equality) interfaces(t reflect.Type) func(a, b unsafe.Pointer) bool {
 	}
 }
 
-// maps compares the maps of a type: the usual ones as they are, others by reflection.
+// maps compares the maps of a type: common types directly, others by reflection.
 func (e *Equality) maps(t reflect.Type) func(a, b unsafe.Pointer) bool {
 	switch t {
 	case reflect.TypeFor[map[string]string]():

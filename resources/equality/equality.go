@@ -11,30 +11,30 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// original is upstream's equality as it is before resources/upstream adds to it.
+// original is upstream's equality before resources/upstream adds to it.
 var original = upstream.Semantic.Copy()
 
-// Equality is semantic equality, perhaps with a function more. It can be used concurrently.
+// Equality is semantic equality, perhaps with one more function. It is safe for concurrent use.
 type Equality struct {
-	// functions are those by which types are compared, with upstream's walk around them.
+	// functions are the functions of types, with upstream's walk around them.
 	functions conversion.Equalities
-	// known are functions of the above that need no reflection.
+	// known are those of the functions that need no reflection.
 	known map[reflect.Type]func(a, b unsafe.Pointer) bool
 
-	ready  sync.Map // reflect.Type → *comparer, with all that is below it
+	ready  sync.Map // reflect.Type → *comparer, complete with all below it
 	mu     sync.Mutex
-	making map[reflect.Type]*comparer // guarded by mu; these may refer to comparers that are not finished
+	making map[reflect.Type]*comparer // guarded by mu; these may refer to unfinished comparers
 }
 
-// semantic is what upstream's Semantic is.
+// semantic is equal to upstream's Semantic.
 var semantic = newEquality()
 
 func newEquality() *Equality {
 	return &Equality{functions: original.Copy(), known: upstreamFunctions(), making: map[reflect.Type]*comparer{}}
 }
 
-// With returns semantic equality with a function for T, which must be no interface. The function must take a value for
-// equal to itself.
+// With returns semantic equality with a function for T, which must not be an interface. The function must report every
+// value as equal to itself.
 func With[T any](equal func(a, b T) bool) *Equality {
 	e := newEquality()
 	if err := e.functions.AddFunc(equal); err != nil {
@@ -44,7 +44,7 @@ func With[T any](equal func(a, b T) bool) *Equality {
 	return e
 }
 
-// DeepEqual reports whether two values are equal. It is quick for pointers and maps; others go upstream's way.
+// DeepEqual reports whether two values are equal. It is quick for pointers and maps; other values are left to upstream.
 func (e *Equality) DeepEqual(a, b any) bool {
 	if a == nil || b == nil {
 		return a == b

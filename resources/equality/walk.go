@@ -50,7 +50,7 @@ func (p *comparer) equalPointers(a, b unsafe.Pointer) bool {
 }
 
 func (p *comparer) equalLists(a, b unsafe.Pointer) bool {
-	// Whatever the elements are: only where they are and how many is asked of these.
+	// Only the address and the length of the lists are used, whatever their elements.
 	x, y := *(*[]struct{})(a), *(*[]struct{})(b)
 	if len(x) != len(y) {
 		return false
@@ -75,7 +75,7 @@ func equalQuantities(a, b unsafe.Pointer) bool {
 	return *x == *y || sameQuantity(*x, *y)
 }
 
-// sameQuantity gets copies, since Cmp may change what it is called on.
+// sameQuantity gets copies, since Cmp may change its receiver.
 func sameQuantity(x, y resource.Quantity) bool {
 	return x.Cmp(y) == 0
 }
@@ -112,7 +112,7 @@ func equalStringMaps(a, b unsafe.Pointer) bool {
 	return true
 }
 
-// equalMaps compares the maps of one type, or of a type defined as it.
+// equalMaps compares the maps of one type, or of a type defined from it.
 func equalMaps[K comparable, V any](elem *comparer) func(a, b unsafe.Pointer) bool {
 	return func(a, b unsafe.Pointer) bool {
 		if *(*unsafe.Pointer)(a) == *(*unsafe.Pointer)(b) {
@@ -165,7 +165,8 @@ func reflectMaps(t reflect.Type, elem *comparer) func(a, b unsafe.Pointer) bool 
 	}
 }
 
-// dynamic compares what is in two interfaces. The types that JSON is decoded to come first: custom objects consist of
+// dynamic compares the values of two interfaces. The types that JSON is decoded to come first: custom objects consist
+// of them.
 // them.
 func (e *Equality) dynamic(a, b any) bool {
 	switch x := a.(type) {

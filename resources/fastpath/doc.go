@@ -1,7 +1,7 @@
-// Package fastpath is the list of the fast paths: where Rowlock does in a tenth of the time what code of upstream's, or plain
-// code, would do as well. A fast path may only say "valid": what it does not cover, or would refuse, goes the plain way, which
-// finds the words of a refusal. Each has a switch, a counter of what went the plain way although it was on, and a test that
-// compares it with the plain way (docs/fast-paths.md).
+// Package fastpath is the list of the fast paths: places where Rowlock does in a tenth of the time what upstream's code, or
+// plain code, would do as well. The only definite answer of a fast path is "valid": what it does not cover, or would refuse,
+// goes the plain way, which words the refusal. Each has a switch, a counter of the cases that went the plain way although it
+// was on, and a test that compares it with the plain way (docs/fast-paths.md).
 //
 //	if fastpath.MergePatch.On() {
 //		if out, ok := quick(in); ok {
@@ -16,6 +16,6 @@
 //
 //	t.Cleanup(fastpath.MergePatch.Turn(true))
 //
-//	fastpath.go  what a fast path is, and the choice of those that are on
+//	fastpath.go  the type of a fast path, and the choice of those that are on
 //	paths.go     all of them
 package fastpath

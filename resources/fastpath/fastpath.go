@@ -7,26 +7,26 @@ import (
 	"sync/atomic"
 )
 
-// Path is a fast path. Its methods can be used concurrently.
+// Path is a fast path. Its methods are safe for concurrent use.
 type Path struct {
-	// Name is what --fast-paths and the label of the metric call it.
+	// Name is its name in --fast-paths and in the label of the metric.
 	Name string
-	// Doc says in a sentence what it is.
+	// Doc describes it in a sentence.
 	Doc string
 
 	state     atomic.Int32
 	fallbacks atomic.Int64
 }
 
-// The states of a path. Nothing is decided before somebody asks, so that `go test` sees a test read the environment, and does
-// not take what it remembers of another one for the outcome.
+// The states of a path. The environment is read on first use, so that `go test` sees that a test reads it, and does not take a
+// cached result for another environment as the outcome.
 const (
 	undecided = iota
 	on
 	off
 )
 
-// On tells whether the path is to be taken. It costs a read of memory.
+// On reports whether to take the path. It costs a read of memory.
 func (p *Path) On() bool {
 	if s := p.state.Load(); s != undecided {
 		return s == on
@@ -34,23 +34,23 @@ func (p *Path) On() bool {
 	return p.decide()
 }
 
-// decide asks the environment.
+// decide reads the environment.
 func (p *Path) decide() bool {
 	s, err := parse(strings.Split(os.Getenv(Environment), ","))
 	if err != nil && isTest(os.Args[0]) {
-		panic(fmt.Errorf("%s: %w", Environment, err)) // in other programs the flag has said so, whose value the variable is
+		panic(fmt.Errorf("%s: %w", Environment, err)) // in other programs the flag has reported it, whose value the variable is
 	}
 	p.state.CompareAndSwap(undecided, s.of(p))
 	return p.On()
 }
 
-// Fallback counts something that the path, which is on, has left to the plain way.
+// Fallback counts a case that the path, which is on, has left to the plain way.
 func (p *Path) Fallback() { p.fallbacks.Add(1) }
 
-// Fallbacks is how often Fallback was called.
+// Fallbacks is the number of calls of Fallback.
 func (p *Path) Fallbacks() int64 { return p.fallbacks.Load() }
 
-// Turn turns the path on or off, and returns what puts it back. It is for tests.
+// Turn turns the path on or off, and returns a function that restores it. It is for tests.
 func (p *Path) Turn(to bool) (back func()) {
 	s := int32(off)
 	if to {
@@ -75,7 +75,7 @@ func TurnAll(to bool) (back func()) {
 
 var all []*Path
 
-// register makes a path, which is on.
+// register makes a path that is on.
 func register(name, doc string) *Path {
 	p := &Path{Name: name, Doc: doc}
 	all = append(all, p)
@@ -85,12 +85,11 @@ func register(name, doc string) *Path {
 // All returns all paths, in the order of paths.go. The slice must not be changed.
 func All() []*Path { return all }
 
-// everyPath is the name that stands for all of them.
+// everyPath is the name for all of them.
 const everyPath = "all"
 
-// Choose turns paths on or off, as --fast-paths says: name for one that is on, -name for one that is off; all and -all stand for
-// every path. What is not named is on. Of several words that name a path the last counts. An error changes nothing, and lists the
-// names.
+// Choose turns paths on or off, as in --fast-paths: name turns one on, -name turns one off; all and -all stand for every path. A
+// path that is not named is on. If several words name a path, the last one counts. An error changes nothing, and lists the names.
 func Choose(choice []string) error {
 	s, err := parse(choice)
 	if err != nil {
@@ -102,10 +101,10 @@ func Choose(choice []string) error {
 	return nil
 }
 
-// choice has the states of those paths that it names.
+// choice has the states of the paths that it names.
 type choice map[*Path]int32
 
-// of is the state of a path: it is what is said, and otherwise on.
+// of is the state of a path: the chosen one, else on.
 func (c choice) of(p *Path) int32 {
 	if s, named := c[p]; named {
 		return s
@@ -135,7 +134,7 @@ func parse(words []string) (choice, error) {
 	return c, nil
 }
 
-// Names are those of all paths.
+// Names are the names of all paths.
 func Names() []string {
 	names := make([]string, len(all))
 	for i, p := range all {
@@ -144,10 +143,11 @@ func Names() []string {
 	return names
 }
 
-// Environment is the variable that says the same as --fast-paths, with commas between names. Tests, which have no flags, heed it.
+// Environment is the variable with the same meaning as --fast-paths, with commas between names. Tests, which have no flags, read
+// it.
 const Environment = "ROWLOCK_FAST_PATHS"
 
-// isTest tells whether a program is a test. `go test` gives it this name.
+// isTest reports whether a program is a test, by the name that `go test` gives it.
 func isTest(program string) bool {
 	return strings.HasSuffix(strings.TrimSuffix(program, ".exe"), ".test")
 }

@@ -1,6 +1,6 @@
 package fastpath
 
-// All fast paths. docs/fast-paths.md says of each what it covers, and what it is compared with.
+// All fast paths. docs/fast-paths.md describes what each covers, and what it is compared with.
 var (
 	JSONDecode = register("json-decode", "objects are read from JSON, those of Go types by functions made of each type once")
 	JSONEncode = register("json-encode", "objects are written as JSON, those of Go types by functions made of each type once")

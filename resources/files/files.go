@@ -1,8 +1,9 @@
-// Package files makes what belongs below a data directory. Root, who restores a backup for a server that runs as another user, say, leaves nothing there
-// that this user cannot open: what is made belongs to the owner and the group of the directory that it is in.
+// Package files makes files and directories below a data directory. When root runs the program (to restore a backup for a server that runs as another
+// user, for example), it leaves nothing there that this user cannot open: what it makes gets the owner and the group of the directory that contains
+// it.
 //
-// That directory may be anybody's. So root gives away only what it has just made, by its handle: what somebody has put in the place of a name, a link
-// to a file of root's perhaps, stays whose it is.
+// Any user may own that directory. So root changes the owner only of files that it has just made, by their handles: a link that a user has put in the
+// place of a name, to a file of root's perhaps, keeps its owner.
 package files
 
 import (
@@ -15,8 +16,8 @@ import (
 	"syscall"
 )
 
-// MakeDir makes a directory that its owner alone can read, and those above it that are missing. What is there stays as it is. Of a link to nothing, what it
-// leads to is made.
+// MakeDir makes a directory that only its owner can read, and its missing parents. An existing one stays unchanged. For a dangling link, it makes the
+// link's target.
 func MakeDir(path string) error {
 	path = filepath.Clean(path)
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -35,7 +36,7 @@ func MakeDir(path string) error {
 	if err := MakeDir(filepath.Dir(path)); err != nil {
 		return err
 	}
-	if err := os.Mkdir(path, 0o700); errors.Is(err, fs.ErrExist) { // somebody else was quicker
+	if err := os.Mkdir(path, 0o700); errors.Is(err, fs.ErrExist) { // another process was quicker
 		return nil
 	} else if err != nil {
 		return err
@@ -47,12 +48,12 @@ func MakeDir(path string) error {
 	return errors.Join(Give(made), made.Close())
 }
 
-// Tried begins the names of the empty files by which CheckDir tries. One is there as long as that takes, or, where the process was killed, until somebody
-// tries again.
+// Tried is the prefix of the empty files by which CheckDir tests a directory. Such a file exists only during the test or, if the process was killed,
+// until the next test.
 const Tried = ".rowlock-tried-"
 
-// CheckDir tries whether a file can be made in a directory, or, where that is missing, in the one above it in which it would be made. Nothing is left of it,
-// nor of those who were killed while they tried.
+// CheckDir tests whether a file can be made in a directory or, if that is missing, in the nearest existing parent. It leaves no file behind, and
+// removes those of processes that were killed during their test.
 func CheckDir(path string) error {
 	for path = filepath.Clean(path); ; path = filepath.Dir(path) {
 		f, err := os.CreateTemp(path, Tried+"*")
@@ -71,14 +72,14 @@ func CheckDir(path string) error {
 		left, _ := os.ReadDir(path)
 		for _, entry := range left {
 			if strings.HasPrefix(entry.Name(), Tried) {
-				_ = removeTried(filepath.Join(path, entry.Name())) // where it cannot be, it does no harm
+				_ = removeTried(filepath.Join(path, entry.Name())) // if it fails, the file does no harm
 			}
 		}
 		return err
 	}
 }
 
-// removeTried removes an empty file, if nobody else has: that it could be made is all that there was to know.
+// removeTried removes an empty file, unless another process has: the test is only whether the file could be made.
 func removeTried(name string) error {
 	info, err := os.Lstat(name)
 	if err == nil && info.Mode().IsRegular() && info.Size() == 0 {
@@ -90,11 +91,11 @@ func removeTried(name string) error {
 	return err
 }
 
-// Open opens a file to read and write it. One that is not there is made, and its owner alone can read it.
+// Open opens a file for reading and writing. If it does not exist, it is made, and only its owner can read it.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // it may be a link to nothing
+		return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // it may be a dangling link
 	}
 	if err != nil {
 		return nil, err
@@ -105,8 +106,8 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Give gives a file that this process has just made to whom the directory belongs that it is in, if root has made it. Where root may not do
-// that, as in some containers, it stays root's.
+// Give changes the owner of a file that this process has just made to the owner of its directory, if the process is root. Where root may not do that,
+// as in some containers, the file stays root's.
 func Give(f *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil

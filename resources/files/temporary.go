@@ -5,19 +5,19 @@ import (
 	"os"
 )
 
-// MakeTemporary makes a directory for what is needed only while the process works.
+// MakeTemporary makes a directory for files that are needed only while the process runs.
 func MakeTemporary(pattern string) (string, error) {
 	dir, err := os.MkdirTemp("", pattern)
 	return dir, noPlace(err)
 }
 
-// CreateTemporary makes a file for what is needed only while the process works.
+// CreateTemporary makes a file that is needed only while the process runs.
 func CreateTemporary(pattern string) (*os.File, error) {
 	f, err := os.CreateTemp("", pattern)
 	return f, noPlace(err)
 }
 
-// noPlace says what is to be done about an error: an image with nothing in it but the program has no /tmp.
+// noPlace adds advice to an error: an image with nothing but the program in it has no /tmp.
 func noPlace(err error) error {
 	if err == nil {
 		return nil

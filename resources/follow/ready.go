@@ -2,8 +2,8 @@ package follow
 
 import "sync"
 
-// ready is the list of the watches that have something to tell, so that a change costs the same however many there are.
-// Its mutex is a leaf: the store takes it under its own locks.
+// ready is the list of the watches that may have events, so that the cost of a change does not depend on the number of
+// watches. Its mutex is a leaf: the store takes it under its own locks.
 type ready struct {
 	mu      sync.Mutex
 	cursors []*cursor
@@ -12,7 +12,7 @@ type ready struct {
 
 func newReady() *ready { return &ready{woken: make(chan struct{}, 1)} }
 
-// add puts a watch on the list, unless it is there.
+// add puts a watch on the list, unless it is in it.
 func (r *ready) add(c *cursor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

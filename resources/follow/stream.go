@@ -12,45 +12,45 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// stream is what Run has under way.
+// stream is the state of Run.
 type stream struct {
 	Source
 	handler Handler
 	ready   *ready
 
-	// begun: Begin was called, and watches are what has been opened since.
+	// begun: Begin was called, and watches has the watches opened since.
 	begun   bool
 	watches map[resources.Key]*cursor
-	// followed: all watches are open that there are to be, and with a registry, by the types of catalog.
+	// followed: all watches are open, with a registry by the types of catalog.
 	followed bool
 	catalog  *resources.Catalog
 	changed  <-chan struct{}
-	// unread is Turn.Unread, and why is by what errors. They are read again at retryAt, retryPause after the last time.
+	// unread is Turn.Unread, and why has the errors. The types are read again at retryAt, retryPause after the last time.
 	unread     []string
 	why        []error
 	retryAt    time.Time
 	retryPause time.Duration
 	said       complaint
 
-	// left are the cursors of a round that have still to tell.
+	// left are the cursors of a round that have not been read yet.
 	left []*cursor
-	// told: there is something new since the last quiet turn. whole is Turn.Whole.
+	// told: there are new events since the last quiet turn. whole is Turn.Whole.
 	told, whole bool
-	// due is when to look without an event; zero for never.
+	// due is the time of the next turn without an event; zero for never.
 	due time.Time
 }
 
 // cursor is an open watch.
 type cursor struct {
 	watch resources.Watch
-	kind  schema.GroupKind // of the objects, where a type is followed
-	// closed: its type is gone.
+	kind  schema.GroupKind // of the objects, for a type
+	// closed: its type has left the Catalog, or the watch could not be opened.
 	closed bool
-	// listed says that it is in ready.cursors, whose mutex guards it.
+	// listed: it is in ready.cursors, whose mutex guards this field.
 	listed bool
 }
 
-// round tells what there is to tell. quiet: there is nothing more.
+// round delivers the events of all watches. quiet: there were none.
 func (f *stream) round(ctx context.Context) (quiet bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -74,7 +74,7 @@ func (f *stream) round(ctx context.Context) (quiet bool, err error) {
 	return quiet, f.turn(ctx, quiet)
 }
 
-// begin is the beginning, unless it was.
+// begin calls Begin unless it was called.
 func (f *stream) begin() {
 	if f.begun {
 		return
@@ -83,7 +83,7 @@ func (f *stream) begin() {
 	f.handler.Begin()
 }
 
-// lookForChange takes the channel for the next change before anything is looked at, so that none is missed.
+// lookForChange takes the channel for the next change before anything is read, so that none is missed.
 func (f *stream) lookForChange() {
 	if f.Changed == nil {
 		return
@@ -91,12 +91,12 @@ func (f *stream) lookForChange() {
 	select {
 	case <-f.changed:
 		f.whole = true
-	default: // a nil channel as well
+	default: // also for a nil channel
 	}
 	f.changed = f.Changed()
 }
 
-// turn has the handler do its work, unless there is no reason to.
+// turn calls the handler's Turn, unless there is no reason to.
 func (f *stream) turn(ctx context.Context, quiet bool) error {
 	if !f.told && !f.whole {
 		return nil
@@ -116,7 +116,7 @@ func (f *stream) turn(ctx context.Context, quiet bool) error {
 	return nil
 }
 
-// adopt opens the watches that are missing, and closes those of types that are gone.
+// adopt opens the missing watches, and closes those of types that have left the Catalog.
 func (f *stream) adopt(ctx context.Context) error {
 	var catalog *resources.Catalog
 	if f.Registry != nil {
@@ -159,26 +159,27 @@ func (f *stream) adopt(ctx context.Context) error {
 	return nil
 }
 
-// adopted notes that all that can be followed is.
+// adopted records that all readable types are followed.
 func (f *stream) adopted(catalog *resources.Catalog) {
 	f.followed, f.catalog, f.told = true, catalog, true
 	if len(f.unread) == 0 {
 		f.retryPause = 0
 		return
 	}
-	if f.retryAt.Before(time.Now()) { // that something else changes does not put it off
+	if f.retryAt.Before(time.Now()) { // so that other changes do not put it off
 		f.retryLater()
 	}
 	f.complain(errors.Join(f.why...))
 }
 
-// retryLater has the types that are left out read again later and later: whoever decrypts may log each attempt.
+// retryLater increases the time until the types that are left out are read again: the transformer may log each attempt.
 func (f *stream) retryLater() {
 	f.retryPause = min(max(2*f.retryPause, f.Shortest), 10*f.Longest)
 	f.retryAt = time.Now().Add(f.retryPause)
 }
 
-// readAgain has everything begin anew when a type can be read that was left out, is gone, or is followed since because it changed.
+// readAgain makes everything begin again when a type that was left out is readable, is not served any more, or is followed because it
+// changed.
 func (f *stream) readAgain(ctx context.Context) {
 	if len(f.unread) == 0 || time.Now().Before(f.retryAt) {
 		return
@@ -196,8 +197,7 @@ func (f *stream) readAgain(ctx context.Context) {
 	f.complain(errors.Join(f.why...))
 }
 
-// leavesOut tells whether a type is left out that could not be opened: one object that is lost is not to keep all others from being looked
-// after.
+// leavesOut reports whether a type that could not be opened is left out: one lost object must not stop the work on all others.
 func (f *stream) leavesOut(resource string, err error) bool {
 	var unreadable *resources.TransformError
 	if !errors.As(err, &unreadable) {
@@ -209,7 +209,7 @@ func (f *stream) leavesOut(resource string, err error) bool {
 	return true
 }
 
-// adoptChange does the same for the groups that a change of the catalog has touched, where all was open before.
+// adoptChange does the same for the groups that a change of the catalog has touched, where all watches were open before.
 func (f *stream) adoptChange(ctx context.Context, before, after *resources.Catalog) error {
 	gone, come := after.Since(before)
 	wanted := map[resources.Key]bool{}
@@ -235,7 +235,7 @@ func (f *stream) adoptChange(ctx context.Context, before, after *resources.Catal
 
 // drop closes a watch that is no longer wanted.
 func (f *stream) drop(ctx context.Context, key resources.Key, c *cursor) error {
-	// What was deleted on the way to the type's removal is still to be told.
+	// Deletions on the way to the type's removal still have to be delivered.
 	if err := f.tell(ctx, c); err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (f *stream) drop(ctx context.Context, key resources.Key, c *cursor) error {
 	return nil
 }
 
-// adoptTypes opens the watches of types, and notes which are wanted.
+// adoptTypes opens the watches of types, and records them as wanted.
 func (f *stream) adoptTypes(ctx context.Context, types iter.Seq[*resources.Type], wanted map[resources.Key]bool) error {
 	for t := range types {
 		if f.Types != nil && !f.Types(t) {
@@ -271,7 +271,7 @@ func (f *stream) adoptTypes(ctx context.Context, types iter.Seq[*resources.Type]
 	return nil
 }
 
-// open follows objects from now on. Until it succeeds nothing of them was told.
+// open follows objects from now on. If it fails, none of their events was delivered.
 func (f *stream) open(ctx context.Context, key resources.Key) error {
 	now, err := f.Store.Snapshot(ctx, key.Resource, resources.At{Match: resources.MostRecent})
 	if err != nil {
@@ -281,7 +281,7 @@ func (f *stream) open(ctx context.Context, key resources.Key) error {
 	c.watch, err = f.Store.Watch(ctx, resources.WatchOptions{Resource: key.Resource, Namespace: key.Namespace, Name: key.Name,
 		After: now.Revision(), Wake: func() { f.ready.add(c) }})
 	if err != nil {
-		c.closed = true // it may have been woken
+		c.closed = true // Wake may have been called
 		return err
 	}
 	f.watches[key] = c
@@ -291,7 +291,7 @@ func (f *stream) open(ctx context.Context, key resources.Key) error {
 	return ctx.Err()
 }
 
-// tellAll tells of what there is, as if it were created now.
+// tellAll delivers the existing objects, as if they were created now.
 func (f *stream) tellAll(now resources.Snapshot, key resources.Key) {
 	page := make([]*resources.Event, 0, min(PageSize, now.Count(key.Namespace, "")))
 	now.Ascend(key.Namespace, "", func(o *resources.Object) bool {
@@ -308,8 +308,8 @@ func (f *stream) tellAll(now resources.Snapshot, key resources.Key) {
 	f.observe(page)
 }
 
-// tell tells what a watch has to tell. When the database does not answer, the watch is as it was; after any other error
-// everything is to begin anew.
+// tell delivers the events of a watch. When the database does not answer, the watch stays unchanged; after any other error everything
+// begins again.
 func (f *stream) tell(ctx context.Context, c *cursor) error {
 	for !c.closed {
 		events, _, err := c.watch.Next(ctx, PageSize)
@@ -334,7 +334,7 @@ func (f *stream) observe(events []*resources.Event) {
 	}
 }
 
-// await waits for a reason to go on.
+// await waits for a reason to continue.
 func (f *stream) await(ctx context.Context) {
 	var due, retry <-chan time.Time
 	if !f.due.IsZero() {
@@ -356,13 +356,13 @@ func (f *stream) await(ctx context.Context) {
 	case <-f.ready.woken:
 	case <-replaced:
 	case <-retry:
-	case <-f.changed: // noticed when the next is taken
+	case <-f.changed: // the next lookForChange sees it
 	case <-due:
 		f.whole = true
 	}
 }
 
-// close closes the watches; a Handler that goes on begins anew.
+// close closes the watches; if Run continues, everything begins again.
 func (f *stream) close() {
 	for _, c := range f.watches {
 		c.watch.Close()

@@ -1,5 +1,5 @@
-// Package gotype says of Go types what all need that compile them into something faster than reflection: how JSON has the
-// fields of a struct, and where what was compiled of a type is kept.
+// Package gotype has the common parts of packages that compile Go types into code faster than reflection: how JSON names the
+// fields of a struct, and a cache of the compiled forms of types.
 package gotype
 
 import (
@@ -9,26 +9,26 @@ import (
 	"sync"
 )
 
-// Field is a field of a struct as encoding/json has it.
+// Field is a field of a struct as encoding/json encodes it.
 type Field struct {
 	reflect.StructField
-	// JSON is the name; empty of a field that is Inline or Ignored.
+	// JSON is the name; empty for a field that is Inline or Ignored.
 	JSON string
-	// Inline: the fields of this one, which is embedded and has no name of its own, are among those of the struct.
+	// Inline: the fields of this one, which is embedded and has no name of its own, count as fields of the struct.
 	Inline bool
-	// Ignored: JSON does not have it.
+	// Ignored: JSON does not have the field.
 	Ignored bool
 	// OmitEmpty, OmitZero and Quoted are the options omitempty, omitzero and string.
 	OmitEmpty, OmitZero, Quoted bool
 
-	// Path is the index of the field from the outermost struct, for reflect.Value.FieldByIndex, and Start where it begins
-	// there, in bytes. Hidden: it is within an embedded struct that is not exported. All three are set by Fields.
+	// Path is the index of the field from the outermost struct, for reflect.Value.FieldByIndex, and Start its offset there,
+	// in bytes. Hidden: it is within an embedded struct that is not exported. Fields sets all three.
 	Path   []int
 	Start  uintptr
 	Hidden bool
 }
 
-// FieldOf returns how encoding/json has a field of a struct.
+// FieldOf returns a field of a struct as encoding/json encodes it.
 func FieldOf(f reflect.StructField) Field {
 	out := Field{StructField: f}
 	tag := f.Tag.Get("json")
@@ -56,8 +56,8 @@ func FieldOf(f reflect.StructField) Field {
 }
 
 // Fields yields the fields of a struct that JSON has, in the order in which encoding/json writes them. Those of structs that
-// are Inline stand in their place; what is Inline and not a struct is yielded itself. Names may come twice: encoding/json
-// chooses among them by rules of its own.
+// are Inline stand in their place; a field that is Inline and not a struct is yielded itself. Names may come twice:
+// encoding/json chooses among them by its own rules.
 func Fields(t reflect.Type) iter.Seq[Field] {
 	return func(yield func(Field) bool) { fields(t, Field{}, yield) }
 }
@@ -80,10 +80,10 @@ func fields(t reflect.Type, within Field, yield func(Field) bool) bool {
 	return true
 }
 
-// Memo keeps what was compiled of each Go type. There are as many as there are types in the program, so nothing is forgotten.
+// Memo caches the compiled forms of Go types. Their number is bounded by the types in the program, so nothing is dropped.
 type Memo[V any] struct{ known sync.Map }
 
-// Of returns what was compiled of a type, or compiles it. Several may do so at once: the first is kept.
+// Of returns the compiled form of a type, or compiles it. Several goroutines may do so at once: the first result is kept.
 func (m *Memo[V]) Of(t reflect.Type, compile func(reflect.Type) V) V {
 	known, ok := m.known.Load(t)
 	if !ok {
@@ -92,7 +92,7 @@ func (m *Memo[V]) Of(t reflect.Type, compile func(reflect.Type) V) V {
 	return known.(V)
 }
 
-// Known returns what was compiled of a type, if something was.
+// Known returns the compiled form of a type, if there is one.
 func (m *Memo[V]) Known(t reflect.Type) (v V, ok bool) {
 	known, ok := m.known.Load(t)
 	if ok {
@@ -101,5 +101,5 @@ func (m *Memo[V]) Known(t reflect.Type) (v V, ok bool) {
 	return v, ok
 }
 
-// Keep keeps what was compiled of a type, unless something is kept already.
+// Keep stores the compiled form of a type, unless there is one already.
 func (m *Memo[V]) Keep(t reflect.Type, v V) { m.known.LoadOrStore(t, v) }

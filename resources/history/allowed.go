@@ -12,12 +12,11 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// all stands for every resource, group or version in what authorizers are asked: a rule allows it by having it.
+// all stands for every resource, group or version in a question to an authorizer: only a rule with "*" allows it.
 const all = "*"
 
-// mayList asks whether the user may read all that a list of the history is of. That of one object is for those who may get it; that of a
-// resource, or of all, tells of objects by name, too, and is for those who may list and get them.
-// Errors: a Forbidden status, which says what is missing.
+// mayList asks whether the user may read all objects whose history a list shows. The history of one object requires get on it; that of a
+// resource, or of all, also names objects, and requires list and get on them. Errors: a Forbidden status, which names the missing right.
 func (f *finder) mayList(ctx context.Context, namespace, resource, name string) error {
 	a := authorizer.AttributesRecord{Namespace: namespace, APIGroup: all, APIVersion: all, Resource: all}
 	verbs, of, why := []string{"list", "get"}, "all resources", ", as the field selector has no "+fieldResource
@@ -40,7 +39,7 @@ func (f *finder) mayList(ctx context.Context, namespace, resource, name string) 
 	return nil
 }
 
-// mayGet asks whether the user may get the object that a revision is of.
+// mayGet asks whether the user may get the object of a revision.
 func (f *finder) mayGet(ctx context.Context, key resources.Key) (bool, error) {
 	gr := schema.ParseGroupResource(key.Resource)
 	a := authorizer.AttributesRecord{Verb: "get", Namespace: namespaceOf(key.Namespace, key.Resource, key.Name), APIGroup: gr.Group, APIVersion: all, Resource: gr.Resource, Name: key.Name}
@@ -51,8 +50,8 @@ func (f *finder) mayGet(ctx context.Context, key resources.Key) (bool, error) {
 	return err == nil, err
 }
 
-// namespaceOf is the namespace that a request for an object is about: a request for a namespace is about itself, so that a role in it may
-// let somebody get it.
+// namespaceOf is the namespace of a request for an object: a request for a namespace is in that namespace itself, so that a role in it
+// may allow the request.
 func namespaceOf(namespace, resource, name string) string {
 	if resource == "namespaces" {
 		return name

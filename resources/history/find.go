@@ -14,25 +14,25 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// most is how many revisions are in a list, at most. A list without a limit, of which there are more, is refused: to cut it off would be
-// taken for all of it.
+// most is the greatest number of revisions in a list. A list without a limit is refused if there are more: a client would take a truncated list
+// as complete.
 const most = 10_000
 
-// nextStep is how many revisions are looked at together, at least, once those of the first look were not enough.
+// nextStep is the least number of revisions read at a time after the first read did not find enough.
 const nextStep = 500
 
-// finder answers for a type.
+// finder answers the requests of a type.
 type finder struct {
 	Config
 	t *resources.Type
-	// deleted: the type is of deletions alone.
+	// deleted: the type has deletions only.
 	deleted bool
-	// most and nextStep are those above, but for tests.
+	// most and nextStep are the constants above, except in tests.
 	most, nextStep int
 }
 
-// get finds one revision, with the object before and after it. One of an object that the user may not get is answered as one that is not
-// there: otherwise anybody could find out which numbers are those of writes here. So what is there is looked up without objects first.
+// get finds one revision, with the object before and after it. If the user may not get the object, the revision is not found: otherwise users
+// could find out which revisions are writes in a namespace. So the revision is looked up without objects first.
 func (f *finder) get(ctx context.Context, q resources.ComputedQuery) (page resources.ComputedPage, err error) {
 	revision, ok := revisionOf(q.Name)
 	if !ok {
@@ -53,7 +53,7 @@ func (f *finder) get(ctx context.Context, q resources.ComputedQuery) (page resou
 		full, err := f.Historian.ObjectHistory(ctx, resources.RevisionQuery{Revision: revision, Deleted: f.deleted, Objects: true,
 			Resource: key.Resource, Namespace: key.Namespace, Name: key.Name})
 		if err != nil || len(full) == 0 {
-			return page, err // it has gone meanwhile, by its age
+			return page, err // pruned meanwhile, because of its age
 		}
 		shown, err := f.show(&full[0])
 		if err != nil {
@@ -64,8 +64,8 @@ func (f *finder) get(ctx context.Context, q resources.ComputedQuery) (page resou
 	return page, nil
 }
 
-// lookUp finds what is written with a revision, without objects. The history is brought up to date for a write alone that it has not come to:
-// whose object that is, nobody knows before.
+// lookUp finds the writes with a revision, without objects. It brings the history up to date only if the revision is not recorded yet: before
+// that, nothing is known of the object.
 func (f *finder) lookUp(ctx context.Context, revision int64) ([]resources.Revision, error) {
 	recorded, err := f.Historian.RecordedAt(ctx)
 	if err != nil {
@@ -79,7 +79,7 @@ func (f *finder) lookUp(ctx context.Context, revision int64) ([]resources.Revisi
 	return f.Historian.ObjectHistory(ctx, resources.RevisionQuery{Revision: revision, Deleted: f.deleted})
 }
 
-// bringUp brings the history up to date. Where the disk is full, beside which reads go on, it is shown as far as it has come.
+// bringUp brings the history up to date. If the disk is full, which does not stop reads, the history is shown as far as it is recorded.
 func (f *finder) bringUp(ctx context.Context) error {
 	err := f.Historian.RecordHistory(ctx)
 	if errors.Is(err, resources.ErrFull) {
@@ -89,10 +89,10 @@ func (f *finder) bringUp(ctx context.Context) error {
 	return err
 }
 
-// has tells whether a revision is one of the type's.
+// has reports whether a revision belongs to the type.
 func (f *finder) has(r *resources.Revision) bool { return f.t.Namespaced == (r.Key.Namespace != "") }
 
-// list finds the revisions that may match, the last ones first, without objects.
+// list finds the matching revisions, the last ones first, without objects.
 func (f *finder) list(ctx context.Context, q resources.ComputedQuery) (page resources.ComputedPage, err error) {
 	query, err := f.query(&q)
 	if err != nil {
@@ -107,20 +107,20 @@ func (f *finder) list(ctx context.Context, q resources.ComputedQuery) (page reso
 		}
 	}
 	if _, ok := q.Selected("metadata.name"); ok && query.Revision == 0 {
-		return page, nil // no revision has another name
+		return page, nil // no revision has such a name
 	}
 	return f.fill(ctx, &q, query)
 }
 
-// fill reads on until the list has as many revisions that are selected as it may, as lists of stored types do: what the database is not asked for
-// would else leave pages empty. Who selects little of much gets a page that is not full after some time, and goes on from there.
+// fill reads on until the list has as many selected revisions as its limit allows, as lists of stored types do: selectors that the database does
+// not apply would otherwise leave pages empty. If few of many revisions match, a page ends early at a bound, with a continue token.
 func (f *finder) fill(ctx context.Context, q *resources.ComputedQuery, query resources.RevisionQuery) (page resources.ComputedPage, err error) {
 	limit := f.most
 	if q.Limit > 0 {
 		limit = int(min(q.Limit, int64(f.most)))
 	}
 	for step, looked := limit, 0; ; step = max(limit, f.nextStep) {
-		query.Limit = step + 1 // which tells whether there are more
+		query.Limit = step + 1 // one more shows whether there are more
 		found, err := f.Historian.ObjectHistory(ctx, query)
 		if err != nil {
 			return page, err
@@ -157,13 +157,13 @@ func (f *finder) fill(ctx context.Context, q *resources.ComputedQuery, query res
 	}
 }
 
-// selects tells whether a field selector takes a revision.
+// selects reports whether a field selector matches a revision.
 func selects(selector fields.Selector, r *resources.Revision) bool {
 	return selector == nil || selector.Matches(fields.Set{"metadata.name": nameOf(r.Revision), "metadata.namespace": r.Key.Namespace, fieldResource: r.Key.Resource,
 		fieldName: r.Key.Name, fieldUID: r.UID, fieldOperation: operations[r.Op], fieldUser: r.Author.User})
 }
 
-// query is what the history is asked for.
+// query is the query to the history.
 func (f *finder) query(q *resources.ComputedQuery) (query resources.RevisionQuery, err error) {
 	query = resources.RevisionQuery{Namespace: q.Namespace, Clustered: !f.t.Namespaced, Deleted: f.deleted}
 	query.Resource, _ = q.Selected(fieldResource)
@@ -181,7 +181,7 @@ func (f *finder) query(q *resources.ComputedQuery) (query resources.RevisionQuer
 	return query, err
 }
 
-// continueAt is where a list goes on whose last revision was the given one. A later write changes nothing about what comes after it.
+// continueAt is the continue token of a list whose last revision was the given one. Later writes do not change what comes after it.
 func continueAt(revision int64) string {
 	return base64.RawURLEncoding.EncodeToString([]byte("before " + nameOf(revision)))
 }

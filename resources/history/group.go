@@ -35,16 +35,16 @@ const (
 	versionPriority = 100
 )
 
-// Config is what the group is made of.
+// Config has the dependencies of the group.
 type Config struct {
 	Historian resources.Historian
-	// Authorizer decides what users may see.
+	// Authorizer decides which history a user may read.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Scheme knows the kinds with Go types.
+	// Scheme has the kinds with Go types.
 	Scheme resources.Scheme
 }
 
-// Group returns the group. It is to be served while there is an object history.
+// Group returns the group. It is served only while there is an object history.
 func (c Config) Group() resources.GroupSpec {
 	types := []*resources.Type{
 		c.define(Revisions, "Revision", true, false),
@@ -56,14 +56,14 @@ func (c Config) Group() resources.GroupSpec {
 		Versions: []resources.VersionSpec{{Version: Version, Priority: versionPriority, Types: types}}}
 }
 
-// Served tells whether the group is among what is served: not whether there is one of its name, which custom resources may have where there
-// is no object history.
+// Served reports whether this group is served, as opposed to a group with its name, which custom resources may have where there is no
+// object history.
 func Served(catalog *resources.Catalog) bool {
 	served, ok := catalog.Lookup(GroupVersion.WithResource(Revisions))
 	return ok && served.Computed != nil
 }
 
-// define makes a type. deleted: it is of deletions alone.
+// define makes a type. deleted: it has deletions only.
 func (c Config) define(resource, kind string, namespaced, deleted bool) *resources.Type {
 	s := &untyped.Scheme{Kind: schema.GroupKind{Group: GroupName, Kind: kind}, Others: c.Scheme, SelectableFields: slices.Clone(selectable)}
 	t := untyped.Define(GroupVersion.WithResource(resource), kind, Version, s, readOnly{namespaced: namespaced})
@@ -81,11 +81,11 @@ func (c Config) define(resource, kind string, namespaced, deleted bool) *resourc
 	return t
 }
 
-// readOnly stands for the rules of writes, of which there are none: the types take no verb that asks for one.
+// readOnly is a strategy without rules: the types have no verbs that write.
 type readOnly struct {
 	untyped.Strategy
 	namespaced bool
 }
 
-// NamespaceScoped tells whether the objects are in namespaces.
+// NamespaceScoped reports whether the objects are in namespaces.
 func (r readOnly) NamespaceScoped() bool { return r.namespaced }

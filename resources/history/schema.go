@@ -10,14 +10,14 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/json" // it makes whole numbers int64, as unstructured objects have them
+	"k8s.io/apimachinery/pkg/util/json" // it makes whole numbers int64, as in unstructured objects
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/rowlock/rowlock/resources"
 )
 
-// The fields by which lists are selected, besides metadata.name and metadata.namespace.
+// The fields that select revisions, besides metadata.name and metadata.namespace.
 const (
 	fieldResource  = "object.resource"
 	fieldName      = "object.name"
@@ -28,7 +28,7 @@ const (
 
 var selectable = []string{fieldResource, fieldName, fieldUID, fieldOperation, fieldUser}
 
-// columns are those that kubectl prints.
+// columns are the columns that kubectl prints.
 var columns = newColumns([]apiextensionsv1.CustomResourceColumnDefinition{
 	{Name: "Resource", Type: "string", JSONPath: ".object.resource", Description: "The resource of the object that was written."},
 	{Name: "Object", Type: "string", JSONPath: ".object.name", Description: "The name of the object that was written."},
@@ -42,7 +42,7 @@ var columns = newColumns([]apiextensionsv1.CustomResourceColumnDefinition{
 func newColumns(definitions []apiextensionsv1.CustomResourceColumnDefinition) rest.TableConvertor {
 	t, err := tableconvertor.New(definitions)
 	if err != nil {
-		panic(err) // they are above
+		panic(err) // the definitions above are valid
 	}
 	return t
 }
@@ -55,7 +55,7 @@ func describe(deleted bool) *resources.OpenAPI {
 func digest(deleted bool) string {
 	text, err := json.Marshal(schemaOf(deleted))
 	if err != nil {
-		panic(err) // it is below
+		panic(err) // the schema below is valid
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
@@ -95,19 +95,19 @@ func schemaOf(deleted bool) *spec.Schema {
 		SetProperty("unreadable", *spec.BooleanProperty().WithDescription("unreadable tells that the object is not there because it could not be decrypted, or is too large for the size of the history."))
 }
 
-// operations are the names of what is done.
+// operations are the names of the operations.
 var operations = map[resources.Op]string{resources.Create: "Create", resources.Update: "Update", resources.Delete: "Delete"}
 
 // nameOf is the name of a revision.
 func nameOf(revision int64) string { return strconv.FormatInt(revision, 10) }
 
-// revisionOf is the revision that has a name.
+// revisionOf is the revision with a name.
 func revisionOf(name string) (int64, bool) {
 	n, err := strconv.ParseInt(name, 10, 64)
 	return n, err == nil && n > 0 && nameOf(n) == name
 }
 
-// show makes an object of a revision.
+// show makes an object from a revision.
 func (f *finder) show(r *resources.Revision) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"object":    texts("resource", r.Key.Resource, "name", r.Key.Name, "uid", r.UID),
@@ -145,7 +145,7 @@ func (f *finder) show(r *resources.Revision) (*unstructured.Unstructured, error)
 	return u, nil
 }
 
-// texts is an object of pairs of names and values, without those that are empty.
+// texts is an object from pairs of names and values, without the empty ones.
 func texts(pairs ...string) map[string]any {
 	m := map[string]any{}
 	for i := 0; i < len(pairs); i += 2 {

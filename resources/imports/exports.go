@@ -21,7 +21,7 @@ import (
 	"github.com/rowlock/rowlock/resources/builtin"
 )
 
-// Exporter makes of an object of the store what kube-apiserver would have stored of it, and under which key. It is used by one goroutine.
+// Exporter converts an object of the store to the key and the value that kube-apiserver would have stored. Only one goroutine may use it.
 type Exporter struct {
 	prefix       string
 	transformers value.ResourceTransformers
@@ -29,19 +29,19 @@ type Exporter struct {
 	defined      map[string]schema.GroupResource
 }
 
-// NewExporter makes one for keys under a prefix. transformers encrypt what kube-apiserver is to find encrypted; nil: nothing is.
+// NewExporter makes an Exporter for keys under a prefix. transformers encrypt the values that kube-apiserver expects encrypted; nil: none are.
 func NewExporter(prefix string, transformers value.ResourceTransformers) (*Exporter, error) {
 	e := &Exporter{under(prefix), transformers, map[string]*resources.Type{}, map[string]schema.GroupResource{}}
 	err := storedTypes(func(t *resources.Type) { e.types[t.ResourceName()] = t })
 	return e, err
 }
 
-// DefinitionsResource is that of the definitions of custom resources, which have to be told to Define before others are exported.
+// DefinitionsResource is the resource of the definitions of custom resources, for which Define has to be called before others are exported.
 func DefinitionsResource() string {
 	return schema.GroupResource{Group: "apiextensions.k8s.io", Resource: crdPlural}.String()
 }
 
-// Define notes a definition.
+// Define records a definition.
 func (e *Exporter) Define(o *resources.Object) error {
 	decoded, err := e.types[o.Resource].DecodeStored(o)
 	if err != nil {
@@ -56,7 +56,7 @@ func (e *Exporter) Define(o *resources.Object) error {
 	return nil
 }
 
-// Export makes the key and the value of an object. Errors: *Skipped; others say what is lost.
+// Export makes the key and the value of an object. Errors: *Skipped; any other error means that the object is lost.
 func (e *Exporter) Export(ctx context.Context, o *resources.Object) (key string, stored []byte, err error) {
 	if strings.HasSuffix(o.Resource, ".rowlock.internal") {
 		return "", nil, &Skipped{"is Rowlock's own, and no API serves it"}
@@ -86,7 +86,7 @@ var (
 	jsons     = json.NewSerializerWithOptions(json.DefaultMetaFactory, builtin.Scheme, builtin.Scheme, json.SerializerOptions{})
 )
 
-// encodeBuiltIn encodes an object in the version that kube-apiserver stores it in: as protobuf, but for the groups of its servers for extensions and
+// encodeBuiltIn encodes an object in kube-apiserver's storage version: as protobuf, except for the groups of its servers for extensions and
 // aggregation, which store JSON.
 func encodeBuiltIn(t *resources.Type, o *resources.Object) ([]byte, error) {
 	versioned, err := t.DecodeStored(o)

@@ -1,6 +1,6 @@
-// Package imports makes objects of the store of what kube-apiserver has stored: it finds the resource of a key, decrypts and decodes the value, JSON or
-// protobuf in whatever version, and encodes it as the store has it. Nothing else is changed: neither admission nor validation is asked. An Exporter does the
-// same the other way.
+// Package imports converts values that kube-apiserver has stored to objects of the store: it finds the resource of a key, decrypts and decodes the
+// value, JSON or protobuf in whatever version, and encodes it in the store's form. It changes nothing else: there is no admission and no validation.
+// An Exporter converts in the other direction.
 package imports
 
 import (
@@ -25,27 +25,27 @@ import (
 	"github.com/rowlock/rowlock/resources/custom"
 )
 
-// Importer knows the types. It is used by one goroutine.
+// Importer has the types. Only one goroutine may use it.
 type Importer struct {
 	prefix       string // of all keys, with a slash at the end
 	transformers value.ResourceTransformers
 	places       map[string]*resources.Type                           // by the part of the key before namespace and name
 	defined      map[string]*apiextensionsv1.CustomResourceDefinition // likewise
-	// completing is the definition that the last custom object was of: keys come in order, so its schemas are compiled once. completions are by version.
+	// completing is the definition of the last custom object: keys come in order, so its schemas are compiled once. completions are by version.
 	completing  *apiextensionsv1.CustomResourceDefinition
 	completions map[string]func(map[string]any)
 }
 
-// Skipped says why a key is not imported, where nothing is lost by that.
+// Skipped is the reason why a key is not imported, where nothing is lost by that.
 type Skipped struct{ Why string }
 
 func (s *Skipped) Error() string { return s.Why }
 
-// errUnknown is of keys that belong to no type.
+// errUnknown is the error of keys that belong to no type.
 var errUnknown = errors.New("no type has this key: neither a built-in one, nor is there a definition")
 
-// specialPlaces are the parts of keys that are not the name of the resource, as kube-apiserver has them
-// (k8s.io/kubernetes/pkg/kubeapiserver, SpecialDefaultResourcePrefixes).
+// specialPlaces are the parts of keys that differ from the name of the resource, as in kube-apiserver (k8s.io/kubernetes/pkg/kubeapiserver,
+// SpecialDefaultResourcePrefixes).
 var specialPlaces = map[schema.GroupResource]string{
 	{Resource: "replicationcontrollers"}:                       "controllers",
 	{Resource: "endpoints"}:                                    "services/endpoints",
@@ -61,7 +61,7 @@ const (
 	crdPlace  = "apiextensions.k8s.io/customresourcedefinitions"
 )
 
-// needless are the parts of keys whose values kube-apiserver makes for itself.
+// needless are the parts of keys whose values kube-apiserver makes for its own use.
 var needless = map[string]string{
 	"masterleases":     "which servers live, as kube-apiserver notes it",
 	"peerserverleases": "which servers live, as kube-apiserver notes it",
@@ -69,7 +69,7 @@ var needless = map[string]string{
 	"health":           "is written to see whether etcd works",
 }
 
-// New makes an Importer for keys under a prefix, such as /registry. transformers decrypt what is encrypted; nil: nothing can be.
+// New makes an Importer for keys under a prefix, such as /registry. transformers decrypt encrypted values; nil: none can be decrypted.
 func New(prefix string, transformers value.ResourceTransformers) (*Importer, error) {
 	i := &Importer{prefix: under(prefix), transformers: transformers, places: map[string]*resources.Type{},
 		defined: map[string]*apiextensionsv1.CustomResourceDefinition{}}
@@ -80,7 +80,7 @@ func New(prefix string, transformers value.ResourceTransformers) (*Importer, err
 // under is a prefix of keys, with a slash at the end.
 func under(prefix string) string { return strings.TrimSuffix(prefix, "/") + "/" }
 
-// storedTypes calls visit for all built-in types that have objects, in all versions, whether servers serve them or not.
+// storedTypes calls visit for all built-in types with stored objects, in all versions, served or not.
 func storedTypes(visit func(*resources.Type)) error {
 	all, err := builtin.ParseRuntimeConfig(map[string]string{"api/all": "true"})
 	if err != nil {
@@ -97,7 +97,7 @@ func storedTypes(visit func(*resources.Type)) error {
 	return nil
 }
 
-// IsEncrypted tells whether a value is one that a provider of an EncryptionConfiguration has encrypted.
+// IsEncrypted reports whether a provider of an EncryptionConfiguration has encrypted a value.
 func IsEncrypted(stored []byte) bool { return bytes.HasPrefix(stored, []byte("k8s:enc:")) }
 
 // placeOf is the part of keys before namespace and name.
@@ -111,8 +111,8 @@ func placeOf(r schema.GroupResource) string {
 // Definitions is the prefix of the keys of definitions of custom resources, which have to be imported before all others.
 func (i *Importer) Definitions() string { return i.prefix + crdPlace + "/" }
 
-// Unpruned are the definitions, of those that were imported, whose objects kube-apiserver keeps whole, whatever their schema says
-// (spec.preserveUnknownFields). They come as they are, and what the schema does not have goes when one is next written.
+// Unpruned are the imported definitions whose objects kube-apiserver does not prune (spec.preserveUnknownFields). Their objects are imported
+// unchanged, and the next write of one drops the fields that the schema does not have.
 func (i *Importer) Unpruned() (names []string) {
 	for _, d := range i.defined {
 		if d.Spec.PreserveUnknownFields {
@@ -123,7 +123,7 @@ func (i *Importer) Unpruned() (names []string) {
 	return names
 }
 
-// Prefix is that of all keys.
+// Prefix is the prefix of all keys.
 func (i *Importer) Prefix() string { return i.prefix }
 
 // Imported is an object for the store.
@@ -132,7 +132,7 @@ type Imported struct {
 	Draft resources.Draft
 }
 
-// Import makes an object of a value. Errors: *Skipped; others say what is lost.
+// Import makes an object from a value. Errors: *Skipped; any other error means that the object is lost.
 func (i *Importer) Import(ctx context.Context, key string, stored []byte) (Imported, error) {
 	parts := strings.Split(strings.TrimPrefix(key, i.prefix), "/")
 	if why, ok := needless[parts[0]]; ok {
@@ -171,7 +171,7 @@ func (i *Importer) builtIn(ctx context.Context, t *resources.Type, key string, r
 	if err != nil {
 		return Imported{}, err
 	}
-	// In whatever version it was stored, with the fields that this one has.
+	// The value may be in any version, with fields that this one has.
 	versioned, kind, err := builtin.Codecs.UniversalDeserializer().Decode(plain, nil, nil)
 	if err != nil {
 		return Imported{}, fmt.Errorf("decode it: %w", err)
@@ -203,7 +203,7 @@ func (i *Importer) builtIn(ctx context.Context, t *resources.Type, key string, r
 	return Imported{t.KeyOf(m.GetNamespace(), m.GetName()), draft}, err
 }
 
-// define notes a definition, which kube-apiserver stores in an older version.
+// define records a definition, which kube-apiserver stores in an older version.
 func (i *Importer) define(hub runtime.Object) error {
 	d := &apiextensionsv1.CustomResourceDefinition{}
 	if err := builtin.Scheme.Convert(hub.DeepCopyObject(), d, nil); err != nil {
@@ -213,7 +213,7 @@ func (i *Importer) define(hub runtime.Object) error {
 	return nil
 }
 
-// needlessObject says why an object is not imported.
+// needlessObject is the reason why an object is not imported.
 func needlessObject(t *resources.Type, labels map[string]string) string {
 	if t.Resource == "leases" && labels["apiserver.kubernetes.io/identity"] != "" {
 		return "says which servers live, as kube-apiserver notes it"
@@ -221,7 +221,7 @@ func needlessObject(t *resources.Type, labels map[string]string) string {
 	return ""
 }
 
-// isAt compares what an object says it is with its key. kube-apiserver stores none without a name, and none in a namespace of a type that has none.
+// isAt compares the identity in an object with its key. kube-apiserver stores none without a name, and none in a namespace for a cluster-scoped type.
 func isAt(rest []string, namespaced bool, namespace, name string) error {
 	said := name
 	if namespaced || namespace != "" {
@@ -262,7 +262,7 @@ func (i *Importer) custom(ctx context.Context, d *apiextensionsv1.CustomResource
 	return Imported{resources.Key{Resource: resource.String(), Namespace: u.GetNamespace(), Name: u.GetName()}, draft}, nil
 }
 
-// complete makes a custom object what kube-apiserver shows of it.
+// complete changes a custom object to the form that kube-apiserver shows.
 func (i *Importer) complete(d *apiextensionsv1.CustomResourceDefinition, version string, object map[string]any) (err error) {
 	if i.completing != d {
 		i.completing, i.completions = d, map[string]func(map[string]any){}
@@ -278,7 +278,7 @@ func (i *Importer) complete(d *apiextensionsv1.CustomResourceDefinition, version
 	return nil
 }
 
-// encodeUntyped lays out an object as layout.go of resources says.
+// encodeUntyped encodes an object in the layout of layout.go of resources.
 func encodeUntyped(o runtime.Object) (resources.Draft, error) {
 	var b bytes.Buffer
 	if err := unstructured.UnstructuredJSONScheme.Encode(o, &b); err != nil {

@@ -1,6 +1,6 @@
-// Package indexer has what upstream's listers read from, without a copy of the objects: the Store has every one in memory
-// already. So what a lister says is never behind the server's own writes, there is nothing to wait for, and a type that
-// nobody asks about costs nothing.
+// Package indexer has the indexers that upstream's listers read, without a copy of the objects: the Store has all of them in
+// memory already. So a lister is never behind the server's own writes, nothing has to sync, and a type without readers costs
+// nothing.
 package indexer
 
 import (
@@ -22,9 +22,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Indexer has the objects of one type of client-go's. They are decoded when they are asked for and remembered by revision: the
-// same few are asked for again and again. It is safe for concurrent use once it has its indexes; the methods of cache.Indexer
-// that it does not have panic.
+// Indexer has the objects of one type of client-go's. They are decoded on demand and cached by revision: the same few are read
+// repeatedly. It is safe for concurrent use once it has its indexes; the methods of cache.Indexer that it does not have panic.
 type Indexer struct {
 	cache.Indexer // nil
 
@@ -43,14 +42,14 @@ type decodedObject struct {
 	obj      runtime.Object
 }
 
-// decodedMost bounds what an indexer remembers; beyond it, it starts anew.
+// decodedMost bounds the cache of an indexer; beyond it, the cache is cleared.
 const decodedMost = 256
 
-// New returns the indexer of the objects that are of the type of obj, which client-go's scheme knows.
+// New returns the indexer of the objects of obj's type, which client-go's scheme has.
 func New(store resources.Reader, obj runtime.Object) *Indexer {
 	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
 	if err != nil {
-		panic(err) // a type of client-go that its own scheme does not know
+		panic(err) // a type of client-go that its own scheme lacks
 	}
 	plural, _ := meta.UnsafeGuessKindToResource(kinds[0]) // the types in question have regular plurals
 	return &Indexer{store: store, resource: plural.GroupResource().String(), typ: reflect.TypeOf(obj).Elem(), apiVersion: kinds[0].GroupVersion().String()}
@@ -59,7 +58,7 @@ func New(store resources.Reader, obj runtime.Object) *Indexer {
 // Resource is the name of the type, as in resources.Key.
 func (x *Indexer) Resource() string { return x.resource }
 
-// Decode returns an object of the Store as listers do. It is shared, and not to be changed.
+// Decode returns an object of the Store as listers do. It is shared, and must not be changed.
 func (x *Indexer) Decode(o *resources.Object) (runtime.Object, error) {
 	x.mu.Lock()
 	known, ok := x.decoded[o.Key]
@@ -105,7 +104,7 @@ func (x *Indexer) GetByKey(key string) (item any, exists bool, err error) {
 func (x *Indexer) List() []any {
 	items, err := x.list("")
 	if err != nil {
-		utilruntime.HandleError(err) // the interface has no place for it
+		utilruntime.HandleError(err) // the interface returns no error
 	}
 	return items
 }
@@ -138,13 +137,13 @@ func (x *Indexer) list(namespace string) (items []any, err error) {
 	return items, err
 }
 
-// AddIndexers gives it the indexes for ByIndex.
+// AddIndexers sets the indexes for ByIndex.
 func (x *Indexer) AddIndexers(indexers cache.Indexers) error {
 	x.indexers = indexers
 	return nil
 }
 
-// ByIndex returns the objects with a value of an index. The values of those that are asked for begin with the namespace.
+// ByIndex returns the objects with a value of an index. The values of the indexes in use begin with the namespace.
 func (x *Indexer) ByIndex(name, value string) (found []any, err error) {
 	namespace, _, _ := strings.Cut(value, "/")
 	items, err := x.list(namespace)

@@ -7,8 +7,8 @@ import (
 
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// AppendEscape appends what the escape sequence stands for with which a text begins (RFC 8259, section 7), and returns its
-// length, 0 when it is none. Halves of surrogate pairs are not covered.
+// AppendEscape appends the character of the escape sequence at the beginning of a text (RFC 8259, section 7), and returns
+// the length of the sequence, 0 when there is none. Halves of surrogate pairs are not covered.
 func AppendEscape(dst, text []byte) (out []byte, n int) {
 	if len(text) < 2 {
 		return dst, 0

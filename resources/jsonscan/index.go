@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Index is JSON without white space, as this server stores it, in which the end of everything is known without going there. It is for
-// those who read a part of a large text, or what is within a value after what follows it. It does not change.
+// Index is JSON without white space, as this server stores it, with the ends of all objects and lists. It is for readers of a part of
+// a large text, or of a value's content after the text behind it. It is immutable.
 type Index struct {
 	text string
-	// begins are where objects and lists begin, in their order, and ends where each is over.
+	// begins are the positions at which objects and lists begin, in order, and ends the positions of their ends.
 	begins, ends []int32
 }
 
-// NewIndex looks where objects and lists end. It is not ok where brackets do not match, and where there is white space. What else is
-// wrong with a text, and there ought to be nothing, is found by who reads it, or not at all.
+// NewIndex finds the ends of objects and lists. ok is false where brackets do not match, and where there is white space. Other errors
+// in a text, which should not occur, are found by its readers, or not at all.
 func NewIndex(s string) (t *Index, ok bool) {
 	t = &Index{text: s}
-	var open []int32 // their places in begins
+	var open []int32 // their indexes in begins
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case '"':
@@ -45,22 +45,22 @@ func NewIndex(s string) (t *Index, ok bool) {
 // Span is a value in a text.
 type Span struct{ from, to int }
 
-// Has tells whether a place in the text is within the value.
+// Has reports whether a position in the text is within the value.
 func (s Span) Has(at int) bool { return s.from <= at && at < s.to }
 
-// From is the place where the value begins.
+// From is the position at which the value begins.
 func (s Span) From() int { return s.from }
 
-// IsNone tells whether there is no value.
+// IsNone reports whether there is no value.
 func (s Span) IsNone() bool { return s.to == s.from }
 
-// Of is the text of a value, which is a part of the whole.
+// Of is the text of a value, which shares memory with the whole.
 func (t *Index) Of(s Span) string { return t.text[s.from:s.to] }
 
-// ValueAt is the value that begins at a place; none begins where it is empty.
+// ValueAt is the value that begins at a position; it is empty if none does.
 func (t *Index) ValueAt(at int) Span { return t.value(at) }
 
-// Whole is the value that the text is. Of a text that is not one value, nothing can be read.
+// Whole is the value of the whole text. If the text is not one value, nothing can be read.
 func (t *Index) Whole() Span {
 	if s := t.value(0); s.to == len(t.text) {
 		return s
@@ -68,10 +68,10 @@ func (t *Index) Whole() Span {
 	return Span{}
 }
 
-// IsWhole tells whether a value is the whole text.
+// IsWhole reports whether a value is the whole text.
 func (t *Index) IsWhole(s Span) bool { return s.from == 0 && s.to == len(t.text) }
 
-// value is the one that begins at a place; none begins where it is empty.
+// value is the value that begins at a position; it is empty if none does.
 func (t *Index) value(at int) Span {
 	if at >= len(t.text) {
 		return Span{}
@@ -92,7 +92,7 @@ func (t *Index) value(at int) Span {
 	return Span{at, at + length}
 }
 
-// next goes past a value, to the one that follows it, or to the end. It is not ok where neither is there.
+// next moves from a value to the following one, or to the end. ok is false where there is neither.
 func (t *Index) next(s Span, end byte) (at int, more, ok bool) {
 	if s.to <= s.from || s.to >= len(t.text) {
 		return 0, false, false
@@ -106,7 +106,8 @@ func (t *Index) next(s Span, end byte) (at int, more, ok bool) {
 	return 0, false, false
 }
 
-// Members goes through an object. It returns false where read does, where the value is none, and where a name has escapes.
+// Members visits the members of an object. It returns false where read does, where the value is not an object, and where a name has
+// escapes.
 func (t *Index) Members(object Span, read func(name string, v Span) bool) bool {
 	if object.to-object.from < 2 || t.text[object.from] != '{' {
 		return false
@@ -132,7 +133,7 @@ func (t *Index) Members(object Span, read func(name string, v Span) bool) bool {
 	return true
 }
 
-// Elements goes through a list. It returns false where read does, and where the value is none.
+// Elements visits the elements of a list. It returns false where read does, and where the value is not a list.
 func (t *Index) Elements(list Span, read func(v Span) bool) bool {
 	if list.to-list.from < 2 || t.text[list.from] != '[' {
 		return false

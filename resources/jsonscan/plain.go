@@ -2,11 +2,11 @@ package jsonscan
 
 import "bytes"
 
-// Plain tells whether encoding/json would copy b as it is: it is a value without white space, has nothing in it that would be
-// escaped for HTML, and no more than depth values around each other.
+// Plain reports whether encoding/json would copy b unchanged: it is a value without white space, has no characters that would
+// be escaped for HTML, and at most depth nested values.
 func Plain(b []byte, depth int) bool { return skipPlain(b, 0, depth) == len(b) }
 
-// skipPlain follows a value, which may have up to depth others around each other in it.
+// skipPlain skips a value with at most depth values nested in it.
 func skipPlain(b []byte, i, depth int) int {
 	if i < 0 || i >= len(b) || depth == 0 {
 		return nowhere

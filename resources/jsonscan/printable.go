@@ -5,11 +5,11 @@ import (
 	"math/bits"
 )
 
-// each is a byte 1 at all eight places of a word.
+// each has the byte 1 at all eight places of a word.
 const each = 0x0101010101010101
 
-// PrintableLength is how many bytes data begins with that stand for themselves in a string, of JSON and of YAML: printable ASCII but quotes
-// and backslashes. Long texts are made of those, so they are looked at by eights.
+// PrintableLength is the number of bytes at the beginning of data that need no escape in a string of JSON or YAML: printable ASCII except
+// quotes and backslashes. Long texts consist of those, so it reads eight at a time.
 func PrintableLength(data []byte) int {
 	i := 0
 	for ; i+8 <= len(data); i += 8 {
@@ -27,6 +27,6 @@ func PrintableLength(data []byte) int {
 
 func isPrintable(c byte) bool { return c >= ' ' && c < 0x7f && c != '"' && c != '\\' }
 
-// below sets the highest bit of the bytes of x that are less than n, which is at most 0x80. It is right for the lowest of them and for those
-// before it.
+// below sets the highest bit of the bytes of x that are less than n, which is at most 0x80. The result is right for the lowest such byte and
+// for all bytes below it.
 func below(x, n uint64) uint64 { return (x - n*each) &^ x }

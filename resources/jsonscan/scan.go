@@ -5,26 +5,26 @@ import (
 	"unsafe"
 )
 
-// Scanner reads one text. Its methods stand at a value, or at white space before it, and go past it. They return false
-// when it is not as expected; where they stand then is of no interest.
+// Scanner reads one text. Its methods expect a value, or white space before it, and move past it. They return false when the
+// value is not as expected; the position is then undefined.
 type Scanner struct {
 	data  []byte
-	text  string // the same bytes: what is read of them are parts of it
+	text  string // the same bytes: results share them
 	pos   int
 	depth int
-	// Stored is for readers: what they read was stored, and not sent by a client. See typedjson.DecodeStored.
+	// Stored is for readers: the text was stored, and not sent by a client. See typedjson.DecodeStored.
 	Stored bool
 }
 
-// maxDepth bounds how deep structs are within each other. Types that contain themselves are rarely deeper than ten.
+// maxDepth bounds the nesting of structs. Recursive types are rarely nested deeper than ten.
 const maxDepth = 200
 
-// New returns a scanner that stands at the beginning of data, which must not change: the strings it returns are parts of it.
+// New returns a scanner at the beginning of data, which must not change: the strings it returns share its memory.
 func New(data []byte) Scanner {
 	return Scanner{data: data, text: unsafe.String(unsafe.SliceData(data), len(data))}
 }
 
-// Peek returns the byte that the next value begins with, or 0 at the end.
+// Peek returns the first byte of the next value, or 0 at the end.
 func (s *Scanner) Peek() byte {
 	for s.pos < len(s.data) {
 		c := s.data[s.pos]
@@ -36,13 +36,13 @@ func (s *Scanner) Peek() byte {
 	return 0
 }
 
-// At is where the next value begins.
+// At is the position of the next value.
 func (s *Scanner) At() int {
 	s.Peek()
 	return s.pos
 }
 
-// Take goes past a byte if it is the next.
+// Take skips a byte if it is the next.
 func (s *Scanner) Take(c byte) bool {
 	if s.Peek() != c {
 		return false
@@ -51,7 +51,7 @@ func (s *Scanner) Take(c byte) bool {
 	return true
 }
 
-// Word goes past a literal.
+// Word skips a literal.
 func (s *Scanner) Word(w string) bool {
 	s.Peek()
 	end := s.pos + len(w)
@@ -62,19 +62,19 @@ func (s *Scanner) Word(w string) bool {
 	return true
 }
 
-// Null goes past null.
+// Null skips null.
 func (s *Scanner) Null() bool { return s.Word("null") }
 
 // End reports whether nothing follows.
 func (s *Scanner) End() bool { return s.Peek() == 0 && s.pos == len(s.data) }
 
-// What a byte is within a string.
+// The classes of bytes within a string.
 const (
 	plain  = iota
 	quote  // ends it
 	escape // begins an escape sequence
-	wide   // is of a character beyond ASCII
-	never  // may not be there
+	wide   // part of a character beyond ASCII
+	never  // not allowed
 )
 
 var stringBytes = func() (kinds [256]uint8) {
@@ -124,7 +124,7 @@ func (s *Scanner) escaped(start, i int) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	out := make([]byte, 0, i+length-start) // a sequence is longer than what it stands for
+	out := make([]byte, 0, i+length-start) // a sequence is longer than its character
 	for last := i + length; i < last; {
 		out = append(out, s.text[start:i]...)
 		var n int
@@ -140,7 +140,7 @@ func (s *Scanner) escaped(start, i int) (string, bool) {
 	return unsafe.String(unsafe.SliceData(out), len(out)), utf8.Valid(out)
 }
 
-// skipText goes past what Text reads, and makes nothing of it.
+// skipText skips what Text reads, without making a string.
 func (s *Scanner) skipText() bool {
 	s.pos++
 	ascii := true
@@ -153,7 +153,7 @@ func (s *Scanner) skipText() bool {
 		case quote:
 			text := s.text[s.pos:i]
 			s.pos = i + 1
-			return ascii || utf8.ValidString(text) // what stands for an escape sequence is valid, and the sequence is ASCII
+			return ascii || utf8.ValidString(text) // the character of an escape sequence is valid, and the sequence is ASCII
 		case escape:
 			var room [utf8.UTFMax]byte
 			_, n := AppendEscape(room[:0], s.data[i:])
@@ -170,7 +170,7 @@ func (s *Scanner) skipText() bool {
 	return false
 }
 
-// length returns how far it is from i, within a string, to the quote that ends it.
+// length returns the distance from i, within a string, to the quote that ends it.
 func (s *Scanner) length(i int) (n int, ok bool) {
 	for at := i; at < len(s.data); at++ {
 		switch stringBytes[s.data[at]] {
@@ -185,7 +185,7 @@ func (s *Scanner) length(i int) (n int, ok bool) {
 	return 0, false
 }
 
-// Number goes past a number and reports whether it is an integer.
+// Number skips a number and reports whether it is an integer.
 func (s *Scanner) Number() (text string, integer, ok bool) {
 	s.Peek()
 	start := s.pos
@@ -197,7 +197,7 @@ func (s *Scanner) Number() (text string, integer, ok bool) {
 	return s.text[start:end], integer, true
 }
 
-// Raw goes past any value and returns its text, white space within included.
+// Raw skips any value and returns its text, including white space in it.
 func (s *Scanner) Raw() (data []byte, ok bool) {
 	s.Peek()
 	start := s.pos
@@ -205,7 +205,7 @@ func (s *Scanner) Raw() (data []byte, ok bool) {
 	return s.data[start:s.pos:s.pos], ok
 }
 
-// Unread goes past a value that this server wrote, and returns its text: what is in it is not looked at.
+// Unread skips a value that this server wrote, and returns its text without checking it.
 func (s *Scanner) Unread() (text string, ok bool) {
 	start := s.At()
 	end := EndOfValue(s.text, start)
@@ -213,7 +213,7 @@ func (s *Scanner) Unread() (text string, ok bool) {
 	return s.text[start:s.pos], end > start
 }
 
-// Skip goes past any value, which has to be valid.
+// Skip skips any value, which has to be valid.
 func (s *Scanner) Skip() bool {
 	switch c := s.Peek(); {
 	case c == '{':
@@ -233,7 +233,7 @@ func (s *Scanner) Skip() bool {
 	return ok
 }
 
-// Members calls read for each member of an object, standing at its value.
+// Members calls read for each member of an object, at its value.
 func (s *Scanner) Members(read func(key string) bool) bool {
 	if !s.Take('{') || !s.Deeper() {
 		return false
@@ -253,7 +253,7 @@ func (s *Scanner) Members(read func(key string) bool) bool {
 	}
 }
 
-// Elements calls read for each element of a list, standing at it.
+// Elements calls read for each element of a list, at the element.
 func (s *Scanner) Elements(read func() bool) bool {
 	if !s.Take('[') || !s.Deeper() {
 		return false
@@ -272,11 +272,11 @@ func (s *Scanner) Elements(read func() bool) bool {
 	}
 }
 
-// Deeper counts a value within another, and reports whether that is not too deep. Up is its end.
+// Deeper counts a nested value, and reports whether the nesting is allowed. Up ends it.
 func (s *Scanner) Deeper() bool {
 	s.depth++
 	return s.depth <= maxDepth
 }
 
-// Up is the end of a value that Deeper counted.
+// Up ends a value that Deeper counted.
 func (s *Scanner) Up() { s.depth-- }

@@ -2,12 +2,12 @@ package jsonscan
 
 import "math/bits"
 
-// nowhere is what functions return that follow JSON from an index and return the index behind what they found, where they
-// did not find it.
+// nowhere is the result of functions that skip a part of JSON and return the index behind it, when they did not find the
+// part.
 const nowhere = -1
 
-// Unescaped are the bytes that stand for themselves in strings: printable ASCII but quotes, backslashes and what HTML takes
-// for its own.
+// Unescaped are the bytes that need no escape in strings: printable ASCII except quotes, backslashes and the characters
+// that are escaped for HTML.
 var Unescaped = func() (set [256]bool) {
 	for c := ' '; c <= 0x7f; c++ {
 		set[c] = true
@@ -18,11 +18,11 @@ var Unescaped = func() (set [256]bool) {
 	return set
 }()
 
-// EndOfString returns where the string ends that begins with a quote at i, 0 when it does not. What is in it is not looked
-// at: whoever wrote the text knows how.
+// EndOfString returns the end of the string that begins with a quote at i, 0 when it does not end. It does not check the
+// content: the text is this server's own.
 func EndOfString[T []byte | string](text T, i int) int {
 	for i++; i < len(text); i++ {
-		if i+8 <= len(text) { // most of it ends nothing, and is looked at by eights
+		if i+8 <= len(text) { // most of it does not end the string, so this reads eight bytes at a time
 			x := wordAt(text, i)
 			found := (below(x^'"'*each, 1) | below(x^'\\'*each, 1)) & (0x80 * each)
 			if found == 0 {
@@ -41,7 +41,7 @@ func EndOfString[T []byte | string](text T, i int) int {
 	return 0
 }
 
-// EndOfValue returns where the value ends that begins at i, 0 when it does not. What is in it is not looked at either.
+// EndOfValue returns the end of the value that begins at i, 0 when it does not end. It does not check the content either.
 func EndOfValue[T []byte | string](text T, i int) int {
 	for depth := 0; i < len(text); {
 		switch text[i] {
@@ -71,13 +71,13 @@ func EndOfValue[T []byte | string](text T, i int) int {
 	return 0
 }
 
-// wordAt are eight bytes of a text, the first of them lowest.
+// wordAt is eight bytes of a text, the first of them lowest.
 func wordAt[T []byte | string](text T, i int) uint64 {
 	t := text[i : i+8]
 	return uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 | uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
 }
 
-// number follows a number, and reports whether it is an integer.
+// number skips a number, and reports whether it is an integer.
 func number(b []byte, i int) (end int, integer bool) {
 	if at(b, i) == '-' {
 		i++
@@ -105,7 +105,7 @@ func number(b []byte, i int) (end int, integer bool) {
 	return i, integer
 }
 
-// digits follows one digit or more.
+// digits skips one digit or more.
 func digits(b []byte, i int) int {
 	start := i
 	for i < len(b) && isDigit(b[i]) {
@@ -117,7 +117,7 @@ func digits(b []byte, i int) int {
 	return i
 }
 
-// at returns the byte at an index, 0 where there is none. No JSON has a 0.
+// at returns the byte at an index, 0 behind the end. JSON has no 0.
 func at(b []byte, i int) byte {
 	if i < 0 || i >= len(b) {
 		return 0

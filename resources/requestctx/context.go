@@ -1,12 +1,11 @@
-// Package requestctx is the context of one request: what is known of it, in one place.
+// Package requestctx is the context of one request, with all its values in one place.
 //
-// What a request passes through finds out one thing after another: what the request is about, who sent it, until when it is to be
-// answered. With context.WithValue each would be a link of a chain that all later questions walk along, and with
-// http.Request.WithContext a copy of the request; both together cost more than reading an object. A Context is filled in place
-// instead, and has a timer only when somebody waits for its end.
+// The handlers of a request add one value after another: the RequestInfo, the user, the deadline. With context.WithValue each would be a
+// link of a chain that all later look-ups walk along, and with http.Request.WithContext a copy of the request; both together cost more than
+// reading an object. A Context is filled in place instead, and has a timer only when its end is waited for.
 //
 //	context.go  the Context
-//	keys.go     what upstream keeps in contexts, under upstream's keys
+//	keys.go     the values that upstream keeps in contexts, under upstream's keys
 package requestctx
 
 import (
@@ -17,34 +16,34 @@ import (
 	"time"
 )
 
-// Context is the context of a request while it is being made: values are set in place (Set), and a limit of time (Limit), by the goroutine
-// that answers the request. Others may ask it for values meanwhile, as those do that dial for a webhook. Nobody may keep it longer than the
-// request lasts: it is over for what was derived from it then, and not for itself.
+// Context is the context of a request under construction: the goroutine that answers the request sets values (Set) and a deadline (Limit)
+// in place. Other goroutines may read its values meanwhile, such as those that dial for a webhook. It must not be kept beyond the request:
+// contexts derived from it end with the request, but the Context itself does not.
 type Context struct {
 	parent context.Context
-	// received is what request.ReceivedTimestampFrom finds: from then on upstream counts how long a request may wait in a queue.
+	// received is what request.ReceivedTimestampFrom finds: upstream counts the time in a queue from then.
 	received time.Time
 	allowed  bool
-	n        atomic.Int32 // how many values there are; what is below it does not change
+	n        atomic.Int32 // the number of values; those below it do not change
 	keys     [room]any
 	values   [room]any
 
 	mu       sync.Mutex
-	deadline time.Time // the zero time: that of parent
-	// timed is parent with the deadline; nil until somebody waits for the end.
+	deadline time.Time // zero: the deadline of parent
+	// timed is parent with the deadline; nil until the end is waited for.
 	timed  context.Context
 	cancel context.CancelFunc
 }
 
-// room is how many values a Context has room for. What does not find room is set by context.WithValue.
+// room is the number of values in a Context. Further values are set by context.WithValue.
 const room = 12
 
 var _ context.Context = (*Context)(nil)
 
-// New returns the Context of a request that was received just now. It ends with its parent, and has its values.
+// New returns the Context of a request that was received just now. It ends with its parent, and has its parent's values.
 func New(parent context.Context) *Context { return &Context{parent: parent, received: time.Now()} }
 
-// Set returns ctx with a value, as context.WithValue does. That is ctx itself where it is a Context which has had no value of that key.
+// Set returns ctx with a value, as context.WithValue does. It returns ctx itself if that is a Context without a value for the key.
 func Set(ctx context.Context, key, value any) context.Context {
 	c, ok := ctx.(*Context)
 	if !ok {
@@ -59,22 +58,22 @@ func Set(ctx context.Context, key, value any) context.Context {
 	return c
 }
 
-// Allow notes that nothing keeps a request from what answers it. It and Allowed are for the goroutine that answers it.
+// Allow records that the request may proceed to its handler. It and Allowed are for the goroutine that answers the request.
 func Allow(ctx context.Context) {
 	if c, ok := ctx.Value((*Context)(nil)).(*Context); ok {
 		c.allowed = true
 	}
 }
 
-// Allowed tells whether Allow was called for the request.
+// Allowed reports whether Allow was called for the request.
 func Allowed(ctx context.Context) bool {
 	c, ok := ctx.Value((*Context)(nil)).(*Context)
 	return ok && c.allowed
 }
 
-// Limit returns ctx with a limit of time, and what ends that, which the caller calls in any case. That is ctx itself where it is a Context
-// without a limit. When its limit is ended, what was derived from it is cancelled, and it goes on as it was before: so that it still tells
-// whether the client is there.
+// Limit returns ctx with a timeout, and a function that ends the timeout, which the caller must call. It returns ctx itself if that is a
+// Context without a deadline. The end of its timeout cancels the contexts derived from it, and restores its earlier state, in which it
+// still shows whether the client is connected.
 func Limit(ctx context.Context, timeout time.Duration) (limited context.Context, end func()) {
 	c, ok := ctx.(*Context)
 	if !ok || !c.limit(time.Now().Add(timeout)) {
@@ -115,7 +114,7 @@ func (c *Context) Deadline() (time.Time, bool) {
 	return c.deadline, true
 }
 
-// Done implements context.Context. From the first call on there is a timer.
+// Done implements context.Context. The first call starts a timer.
 func (c *Context) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +143,7 @@ func (c *Context) Err() error {
 	return nil
 }
 
-// Value implements context.Context. Contexts that are derived from one with a limit find by it that they are to end with timed.
+// Value implements context.Context. Contexts derived from one with a deadline find by it that they end with timed.
 func (c *Context) Value(key any) any {
 	for i := range c.n.Load() {
 		if c.keys[i] == key {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// The keys under which upstream's packages look for what they have put into a context. They are of types that upstream keeps to itself, so
-// it is asked for a value, and shows its key by that. A test compares what both ways set.
+// The keys under which upstream's packages keep their values in a context. Their types are unexported, so keyOf calls upstream's accessor
+// and notes the key that it looks up. A test compares what both ways set.
 var (
 	userKey      = keyOf(func(ctx context.Context) { request.UserFrom(ctx) })
 	infoKey      = keyOf(func(ctx context.Context) { request.RequestInfoFrom(ctx) })
@@ -23,7 +23,7 @@ var (
 	auditKey     = keyOf(func(ctx context.Context) { audit.AuditContextFrom(ctx) })
 )
 
-// asked notes the key that it is asked for.
+// asked notes the key that is looked up in it.
 type asked struct {
 	context.Context
 	key any
@@ -63,7 +63,7 @@ func WithWarnings(ctx context.Context, r warning.Recorder) context.Context {
 	return Set(ctx, warningsKey, r)
 }
 
-// WithAuditContext has what audit.AuditContextFrom finds, in place.
+// WithAuditContext sets the value that audit.AuditContextFrom finds, in place.
 func WithAuditContext(ctx context.Context, a *audit.AuditContext) context.Context {
 	return Set(ctx, auditKey, a)
 }

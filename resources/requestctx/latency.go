@@ -8,8 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// WithLatencyTrackers is request.WithLatencyTrackers, in place, and with trackers of our own, which are made at once and not one by one.
-// Which of them sum up and which keep the longest is upstream's: a test compares both.
+// WithLatencyTrackers is request.WithLatencyTrackers, in place, and with trackers of our own, which are allocated together. As
+// upstream's, some trackers add up and others keep the longest duration: a test compares both.
 func WithLatencyTrackers(ctx context.Context) context.Context {
 	t := &trackers{}
 	t.LatencyTrackers = request.LatencyTrackers{
@@ -20,7 +20,7 @@ func WithLatencyTrackers(ctx context.Context) context.Context {
 	return Set(ctx, trackersKey, &t.LatencyTrackers)
 }
 
-// trackers are those of one request.
+// trackers are the trackers of one request.
 type trackers struct {
 	request.LatencyTrackers
 	mutating, authentication, storage, transform, serialization, write, decode, impersonation sum
@@ -54,7 +54,7 @@ func (l *longest) TrackDuration(d time.Duration) {
 // GetLatency implements request.DurationTracker.
 func (l *longest) GetLatency() time.Duration { return time.Duration(l.most.Load()) }
 
-// track measures f, also where that panics.
+// track measures f, also if f panics.
 func track(t request.DurationTracker, f func()) {
 	began := time.Now()
 	defer func() { t.TrackDuration(time.Since(began)) }()

@@ -8,19 +8,19 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// A Watch delivers each event after its starting revision: with the object before it as it was, however much of what was
-// before is gone. So do lists at older revisions, which take changes back.
+// A Watch delivers each event after its starting revision, with the object before it unchanged, whatever part of the
+// history before was pruned. So do lists at older revisions, which undo changes.
 func testHistoryKnowsTheObjectBefore(s *suite) {
-	const step = HistoryAge / 50 // ages are known to a 64th of it
+	const step = HistoryAge / 50 // ages are known to a 64th of HistoryAge
 	tale := s.tell(step)
 	for pruned := 0; pruned <= len(tale.events); pruned++ {
-		s.store = s.h.Restart(s.T) // nothing of it is in memory
+		s.store = s.h.Restart(s.T) // memory has none of it
 		switch pruned {
 		case 0:
 		case 1:
 			s.h.Advance(HistoryAge - step*time.Duration(len(tale.events)) + step/2)
 			s.h.PruneDue(s.T)
-		default: // age goes on across restarts
+		default: // age continues across restarts
 			s.h.Advance(step)
 			s.h.PruneDue(s.T)
 		}
@@ -31,15 +31,16 @@ func testHistoryKnowsTheObjectBefore(s *suite) {
 	}
 }
 
-// tale is what happened to some pods, with the time that passed after each change.
+// tale is a sequence of changes of some pods, with the time that passed after each change.
 type tale struct {
 	start  int64
 	events []string   // by revision after start
-	of     []string   // the name that each is of
+	of     []string   // the name of each event's pod
 	states [][]string // after each of them; the first is at start
 }
 
-// tell writes a tale: objects are made, changed once, changed often, deleted, and made anew, alone and with others.
+// tell writes a tale: objects are created, changed once, changed often, deleted, and created again, alone and with
+// others.
 func (s *suite) tell(step time.Duration) (t tale) {
 	names := []string{"a", "b", "c"}
 	t.start = s.snapshot("pods", current).Revision()
@@ -69,7 +70,7 @@ func (s *suite) tell(step time.Duration) (t tale) {
 	return t
 }
 
-// check reads the tale from each of its revisions, of which so many are pruned.
+// check reads the tale from each of its revisions; the first pruned of them are pruned.
 func (t *tale) check(s *suite, pruned int) {
 	s.Helper()
 	for from := range t.events {

@@ -13,7 +13,7 @@ var changedTests = map[string]func(*suite){
 	"ChangedBeforeRead": testChangedBeforeRead,
 }
 
-// Changed says of each change, before its writer is answered, that its type has changed, and of no other type.
+// Changed reports each change before the writer gets its answer, for its type and for no other type.
 func testChanged(s *suite) {
 	a := s.commitOne(create(pod("ns", "a"), "x"))
 	s.commitOne(create(node("n"), "x"))
@@ -34,7 +34,8 @@ func testChanged(s *suite) {
 	s.want("the number of another type", nodes, s.store.Changed("nodes"))
 }
 
-// What a read has shown, Changed has told, and what Changed has told, the next read shows: for many types changed at once, too.
+// Changed has reported what a read has shown, and the next read shows what Changed has reported, also for many types changed at
+// once.
 func testChangedBeforeRead(s *suite) {
 	types := []string{"pods", "secrets", "nodes"}
 	const rounds = 200
@@ -45,10 +46,10 @@ func testChangedBeforeRead(s *suite) {
 			for ended := false; !ended; {
 				select {
 				case <-done:
-					ended = true // and once more
+					ended = true // one more round
 				default:
 				}
-				runtime.Gosched() // for others' turns: one that spins has the processor for 10 ms
+				runtime.Gosched() // for other goroutines: a spinning one holds the processor for 10 ms
 				before := s.store.Changed(resource)
 				snap, err := s.store.Snapshot(s.ctx, resource, any_)
 				if err != nil {

@@ -53,7 +53,7 @@ func testWatchOverRestart(s *suite) {
 	s.want("events of before and after the restart", want[2:], s.events(w, len(want)-2))
 }
 
-// A store that nothing was written to is at a revision, which is not 0: that one means "any".
+// A store without any write is at a revision other than 0, which means "any".
 func testRestartOfAFreshStore(s *suite) {
 	revision := s.snapshot("pods", current).Revision()
 	if revision < 1 {
@@ -72,7 +72,7 @@ func testCrashKeepsCommitted(s *suite) {
 	s.wantStates(states)
 }
 
-// What was acknowledged before a crash is there after it, and a transaction is there whole or not at all.
+// What was acknowledged before a crash is there after it, and a transaction is stored as a whole or not at all.
 func testCrashUnderLoad(s *suite) {
 	const writers = 16
 	var acknowledged sync.Map
@@ -149,7 +149,7 @@ func testCloseRefusesWrites(s *suite) {
 	s.wantError("commit", resources.ErrClosed, err)
 }
 
-// Writes in flight are finished or refused, never left without an answer.
+// Writes in flight are finished or refused, and each gets an answer.
 func testCloseFinishesWrites(s *suite) {
 	const writers = 50
 	var wg sync.WaitGroup
@@ -187,7 +187,7 @@ func testRevisionsNeverGoBack(s *suite) {
 	}
 }
 
-// Data is kept byte for byte, whatever it is.
+// Data is kept byte for byte, whatever the bytes are.
 func testAllBytesSurvive(s *suite) {
 	key := pod("ns", "a")
 	w := create(key, "x")
@@ -214,7 +214,7 @@ func testDeletedStaysDeleted(s *suite) {
 	s.commitOne(create(o.Key, "y"))
 }
 
-// Labels and fields need not the type's code to be there after a restart.
+// Labels and fields survive a restart without the type's code.
 func testFieldsSurviveARestart(s *suite) {
 	plain, _ := resources.DraftOf([]byte(`{"metadata":{"resourceVersion":"0","name":"plain","namespace":"ns"}}`))
 	s.commitOne(resources.Write{Op: resources.Create, Key: pod("ns", "plain"), Draft: plain})

@@ -24,7 +24,7 @@ func expect(o *resources.Object) resources.Write {
 	return resources.Write{Op: resources.Expect, Key: o.Key, From: o.Revision}
 }
 
-// servers are the store and, where there can be one, another server on the same database.
+// servers are the store and, where possible, another server on the same database.
 func (s *suite) servers() []resources.Store {
 	s.Helper()
 	if s.h.Peer == nil {
@@ -33,7 +33,8 @@ func (s *suite) servers() []resources.Store {
 	return []resources.Store{s.store, s.h.Peer(s.T)}
 }
 
-// wantUnexpected checks that a Commit failed because an object is not as it was expected but as it is now (nil: gone).
+// wantUnexpected checks that a Commit failed because of an expectation, and that the error has the object as it is now (nil:
+// gone).
 func (s *suite) wantUnexpected(what string, key resources.Key, now *resources.Object, err error) {
 	s.Helper()
 	var unexpected *resources.ExpectationError
@@ -48,8 +49,8 @@ func (s *suite) wantUnexpected(what string, key resources.Key, now *resources.Ob
 	}
 }
 
-// Expect writes nothing, takes no revision and makes no event, wherever it stands among the writes. Its result is the object
-// that was expected.
+// Expect writes nothing, takes no revision and makes no event, wherever it stands among the writes. Its result is the expected
+// object.
 func testExpect(s *suite) {
 	rule := s.commitOne(create(node("rule"), "one"))
 	rules := s.watch(resources.WatchOptions{Resource: "nodes", After: rule.Revision})
@@ -76,7 +77,7 @@ func testExpect(s *suite) {
 	}
 }
 
-// *ExpectationError: what an Expect names is at another revision, or gone. The whole Commit has no effect.
+// *ExpectationError: the object of an Expect is at another revision, or gone. The whole Commit has no effect.
 func testExpectInVain(s *suite) {
 	a := s.commitOne(create(pod("ns", "a"), "a"))
 	old := s.commitOne(create(node("changed"), "one"))
@@ -110,7 +111,7 @@ func testExpectInVain(s *suite) {
 	}
 }
 
-// A Commit that writes what it expects is refused with ErrRefused, and so is one of Expects alone.
+// A Commit that writes an object that it expects is refused with ErrRefused, and so is one of Expects alone.
 func testExpectWithoutSense(s *suite) {
 	a := s.commitOne(create(pod("ns", "a"), "a"))
 	rule := s.commitOne(create(node("rule"), "one"))
@@ -130,8 +131,8 @@ func testExpectWithoutSense(s *suite) {
 	s.commit(update(a, "b"), expect(rule))
 }
 
-// GuaranteedUpdate goes on after a conflict of the object, beside which something is expected, and ends where that is not as
-// it was expected.
+// GuaranteedUpdate continues after a conflict of the object while it expects another object, and ends where that expectation
+// fails.
 func testExpectIsNoConflict(s *suite) {
 	key := pod("ns", "a")
 	rule := s.commitOne(create(node("rule"), "one"))
@@ -165,7 +166,7 @@ func testExpectIsNoConflict(s *suite) {
 	s.want("pods", []string{s.describe(changed)}, s.contents(s.snapshot("pods", current)))
 }
 
-// What was committed before counts, by whatever server.
+// An Expect sees all earlier commits, of any server.
 func testExpectOnEveryServer(s *suite) {
 	servers := s.servers()
 	old := s.commitOne(create(node("rule"), "0"))
@@ -191,7 +192,7 @@ func testExpectOnEveryServer(s *suite) {
 	s.want("pods", 20, s.snapshot("pods", current).Count("", ""))
 }
 
-// What an ExpectationError tells of is visible to every read at MostRecent that starts after Commit returned, also when it
+// The state that causes an ExpectationError is visible to every read at MostRecent that starts after Commit returned, also when it
 // was written at the same time.
 func testExpectationsAreVisible(s *suite) {
 	const writers = 8
@@ -240,8 +241,9 @@ func testExpectationsAreVisible(s *suite) {
 	}
 }
 
-// The Commit takes effect only if the object is at revision From where the Commit is in the sequence of revisions: however
-// it changes meanwhile, goes and comes back, and on whatever server, the log has no change beside another state of it.
+// The Commit takes effect only if the object is at revision From at the Commit's place in the sequence of revisions: however the
+// object changes meanwhile, is deleted and created again, and on whatever server, the log has no change beside another state of
+// it.
 func testExpectedWhileItChanges(s *suite) {
 	const writers, rounds = 8, 60
 	servers := s.servers()
@@ -258,7 +260,7 @@ func testExpectedWhileItChanges(s *suite) {
 				if w.write() {
 					succeeded.Add(1)
 					select {
-					case written <- struct{}{}: // the rule changes only when something was written by it
+					case written <- struct{}{}: // the rule changes only after a write by it
 					default:
 					}
 				} else {
@@ -280,8 +282,8 @@ func testExpectedWhileItChanges(s *suite) {
 	if s.Failed() {
 		return
 	}
-	// A writer fails before it learns of a change, and between two failures it lets the rule change three times at most: by a
-	// success that was waited for, one that was noted meanwhile, and one that was not yet.
+	// A writer fails before it learns of a change, and between two failures it lets the rule change at most three times: by a
+	// success that was waited for, by one that was noted meanwhile, and by one that was not yet noted.
 	if n := failed.Load(); n < rounds/3-writers {
 		s.Errorf("only %d of the writes came too late, beside %d changes of the rule", n, rounds)
 	}
@@ -289,7 +291,7 @@ func testExpectedWhileItChanges(s *suite) {
 	s.checkExpected(s.eventsUntil(rules, end), s.eventsUntil(pods, end), int(succeeded.Load()))
 }
 
-// changeAfterEach changes an object so many times, each time after something was written; every third time it goes and comes back.
+// changeAfterEach changes an object rounds times, each time after a write; every third time it deletes and creates it again.
 func (s *suite) changeAfterEach(written <-chan struct{}, rounds int, o *resources.Object) {
 	for round := range rounds {
 		select {
@@ -302,7 +304,7 @@ func (s *suite) changeAfterEach(written <-chan struct{}, rounds int, o *resource
 		if round%3 == 2 {
 			changes = []resources.Write{remove(o), create(o.Key, "anew")}
 		}
-		for _, w := range changes { // not in one commit: who writes is to find it gone
+		for _, w := range changes { // not in one commit: the writer has to find it missing
 			stored, err := s.store.Commit(s.ctx, w)
 			if err != nil {
 				s.Errorf("change: %v", err)
@@ -313,17 +315,17 @@ func (s *suite) changeAfterEach(written <-chan struct{}, rounds int, o *resource
 	}
 }
 
-// expectingWriter writes an object by a rule that changes, which it learns of when it fails only.
+// expectingWriter writes an object by a rule that changes, and learns of a change only when it fails.
 type expectingWriter struct {
 	*suite
 	store resources.Store
 	name  string
 	rule  *resources.Object
-	last  *resources.Object // of its own
+	last  *resources.Object // its own object
 	turn  int
 }
 
-// write has the object say by which revision of the rule it was written, and reports whether it was.
+// write stores the revision of the rule in the writer's objects, and reports whether the commit succeeded.
 func (w *expectingWriter) write() bool {
 	by := strconv.FormatInt(w.rule.Revision, 10)
 	own := create(pod("ns", w.name), by)
@@ -351,7 +353,7 @@ func (w *expectingWriter) write() bool {
 	return false
 }
 
-// eventsUntil reads a watch to a revision that is there.
+// eventsUntil reads a watch up to an existing revision.
 func (s *suite) eventsUntil(w resources.Watch, end int64) (all []*resources.Event) {
 	s.Helper()
 	for cursor := int64(0); cursor < end; {
@@ -364,7 +366,7 @@ func (s *suite) eventsUntil(w resources.Watch, end int64) (all []*resources.Even
 	return all
 }
 
-// checkExpected compares the revision of the rule that each object says it was written by with the one that it had then.
+// checkExpected compares the revision of the rule in each object with the revision that the rule had at that time.
 func (s *suite) checkExpected(rules, written []*resources.Event, commits int) {
 	s.Helper()
 	s.want("writes", 2*commits, len(written))

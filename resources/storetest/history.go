@@ -49,7 +49,7 @@ func testPrunedWatch(s *suite) {
 	s.want("events", want, s.events(w, 3))
 }
 
-// *ExpiredError: history was pruned beyond the cursor (the client must list again). It is never passed over in silence.
+// *ExpiredError: history was pruned beyond the cursor (the client must list again). No gap is skipped silently.
 func testPrunedUnderACursor(s *suite) {
 	start := s.snapshot("pods", current).Revision()
 	w := s.watch(resources.WatchOptions{Resource: "pods", After: start})
@@ -69,14 +69,14 @@ func testPrunedUnderACursor(s *suite) {
 			last = e.Revision
 		}
 		if len(got) == 0 {
-			// A store that kept everything in memory may deliver it, but then all of it.
+			// A store that kept everything in memory may deliver the events, but then all of them.
 			s.want("cursor", start+events, last)
 			return
 		}
 	}
 }
 
-// *ExpiredError: history was pruned beyond the cursor. Whoever reads while it is pruned sees no gap.
+// *ExpiredError: history was pruned beyond the cursor. A reader sees no gap while it is pruned.
 func testPrunedWhileRead(s *suite) {
 	const events, readers = 1000, 16
 	start := s.snapshot("pods", current).Revision()
@@ -112,7 +112,7 @@ func testPrunedWhileRead(s *suite) {
 	wg.Wait()
 }
 
-// History is what is pruned, not objects.
+// Pruning removes history, not objects.
 func testPruningKeepsObjects(s *suite) {
 	s.scribble(4, 100)
 	want := s.snapshot("pods", current)
@@ -135,7 +135,7 @@ func testPruningLeavesCaughtUp(s *suite) {
 	s.want("events", want, s.events(w, 3))
 }
 
-// Only pruned history answers 410: where nothing happened, nothing was pruned.
+// Only pruned history answers 410: where nothing changed, nothing was pruned.
 func testQuietTypeOutlives(s *suite) {
 	a := s.commitOne(create(pod("ns", "a"), "x"))
 	s.commitOne(create(node("n"), "x"))
@@ -145,7 +145,7 @@ func testQuietTypeOutlives(s *suite) {
 	s.want("events", []string{"create " + s.describe(b)}, s.events(w, 1))
 }
 
-// History is pruned by age, in order: what is younger stays.
+// History is pruned by age, in order: younger history stays.
 func testPruneInSteps(s *suite) {
 	s.produce(600)
 	s.h.Advance(HistoryAge / 2)

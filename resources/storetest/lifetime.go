@@ -34,7 +34,7 @@ func testLifetime(s *suite) {
 	s.want("pods", []string{s.describe(stays)}, s.contents(s.snapshot("pods", current)))
 }
 
-// A lifetime goes on while the server is away.
+// A lifetime also passes while the server is down.
 func testLifetimeOverRestart(s *suite) {
 	o := s.commitOne(mortal(create(pod("ns", "a"), "x")))
 	s.store = s.h.Restart(s.T)
@@ -68,7 +68,7 @@ func testUpdateMakesImmortal(s *suite) {
 	s.want("pods", []string{s.describe(o)}, s.contents(s.snapshot("pods", current)))
 }
 
-// Many lifetimes that end at once end all.
+// Many lifetimes that end at once all end.
 func testLifetimesEndTogether(s *suite) {
 	const objects = 600
 	writes := make([]resources.Write, objects)

@@ -16,7 +16,7 @@ var manyWatchersTests = map[string]func(*suite){
 	"WatchWhileBeingOpened": testWatchWhileBeingOpened,
 }
 
-// A change wakes the watchers that want to see it, among thousands, and every one sees it once.
+// A change wakes the watchers that it matches, among thousands, and each sees it once.
 func testManyWatchers(s *suite) {
 	const objects = 1000
 	start := s.snapshot("pods", current).Revision()
@@ -76,8 +76,8 @@ func (s *suite) produce(n int) {
 	}
 }
 
-// follow reads a watch of a type that has an event at every revision, from after until it has come to a revision, and
-// returns where it stopped, or -1 after a failure.
+// follow reads a watch of a type that has an event at every revision, from after up to a revision, and returns where it
+// stopped, or -1 after a failure.
 func (s *suite) follow(w resources.Watch, after, until int64, max int) int64 {
 	for after < until {
 		events, revision, err := w.Next(s.ctx, max)

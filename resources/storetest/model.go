@@ -17,11 +17,11 @@ var modelTests = map[string]func(*suite){
 	"Model4": func(s *suite) { testModel(s, 4) },
 }
 
-// model is the plainest thing that does what a store does: it keeps everything.
+// model is the plainest implementation of a store's behaviour: it keeps everything.
 type model struct {
 	start  int64
-	states []map[resources.Key]string // after each revision from start, as described
-	at     map[resources.Key]int64    // revision of what is there
+	states []map[resources.Key]string // after each revision from start, as text
+	at     map[resources.Key]int64    // revisions of the present objects
 	events []modelEvent
 }
 
@@ -30,15 +30,15 @@ type modelEvent struct {
 	text string
 }
 
-// modelWatch is a watch beside what the model says it has seen.
+// modelWatch is a watch, and the position that the model expects of it.
 type modelWatch struct {
 	resources.Watch
 	opts   resources.WatchOptions
 	cursor int64
 }
 
-// The store does what the model does, whatever is done to it: random writes in transactions of several, reads of past
-// and present, watches that are read at random, restarts.
+// The store behaves like the model for any operations: random writes in transactions of several, reads of past and
+// present, watches that are read at random, restarts.
 func testModel(s *suite, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 3))
 	m := &model{start: s.snapshot("pods", current).Revision(), states: []map[resources.Key]string{{}},
@@ -58,7 +58,7 @@ func testModel(s *suite, seed uint64) {
 			}
 		case n < 98:
 			s.store = s.h.Restart(s.T)
-			for _, w := range watches { // they go on where they were
+			for _, w := range watches { // they continue at their positions
 				w.opts.After = w.cursor
 				w.Watch = s.watch(w.opts)
 			}
@@ -132,7 +132,7 @@ func (m *model) write(s *suite, random *rand.Rand) {
 	}
 }
 
-// expect adds what the commit of some writes expects, and returns the keys of what it expects in vain.
+// expect adds random expectations to some writes, and returns the keys of those that fail.
 func (m *model) expect(random *rand.Rand, writes []resources.Write, used map[resources.Key]bool) (_ []resources.Write, vain []resources.Key) {
 	for range random.IntN(3) {
 		key := node(fmt.Sprint(random.IntN(6)))
@@ -151,7 +151,7 @@ func (m *model) expect(random *rand.Rand, writes []resources.Write, used map[res
 	return writes, vain
 }
 
-// checkVain checks that a commit failed for one of the keys that it expected in vain, and left everything as it was.
+// checkVain checks that a commit failed for one of the failing expectations, and changed nothing.
 func (m *model) checkVain(s *suite, vain []resources.Key, err error) {
 	var unexpected *resources.ExpectationError
 	if !errors.As(err, &unexpected) || !slices.Contains(vain, unexpected.Key) {
@@ -202,14 +202,14 @@ func (m *model) openWatch(s *suite, random *rand.Rand) *modelWatch {
 	return &modelWatch{Watch: s.watch(opts), opts: opts, cursor: opts.After}
 }
 
-// checkWatch reads a watch and compares with what the model says is there.
+// checkWatch reads a watch and compares the events with the model's.
 func (m *model) checkWatch(s *suite, w *modelWatch, max int) {
 	if m.readWatch(s, w, max) == 0 && w.cursor != m.revision() {
 		s.Fatalf("the cursor says %d, nothing is left and the store is at %d", w.cursor, m.revision())
 	}
 }
 
-// readWatch reads a watch once, compares, and returns how many events there were.
+// readWatch reads a watch once, compares the events, and returns their number.
 func (m *model) readWatch(s *suite, w *modelWatch, max int) int {
 	events, cursor, err := w.Next(s.ctx, max)
 	if err != nil {

@@ -20,7 +20,7 @@ var pastTests = map[string]func(*suite){
 	"PastObjectsAreCorrect": testPastObjectsAreCorrect,
 }
 
-// scribble does n random writes of a few pods and returns what there was after each revision, the start included.
+// scribble does n random writes of a few pods and returns the contents after each revision, the start included.
 func (s *suite) scribble(seed uint64, n int) map[int64][]string {
 	random := rand.New(rand.NewPCG(seed, 1))
 	states := map[int64][]string{}
@@ -49,7 +49,7 @@ func (s *suite) scribble(seed uint64, n int) map[int64][]string {
 func testExactEveryRevision(s *suite) {
 	states := s.scribble(1, 200)
 	s.wantStates(states)
-	s.wantStates(states) // again: what the store may have kept from the first time is right, too
+	s.wantStates(states) // again: the state that the store may have kept from the first time is right, too
 }
 
 func (s *suite) wantStates(states map[int64][]string) {
@@ -116,7 +116,7 @@ func testExactWhileWritersRun(s *suite) {
 	s.wantStates(seen)
 }
 
-// Exact of the newest revision has nothing later, also when that comes into being meanwhile.
+// Exact of the newest revision has nothing later, also when later revisions come meanwhile.
 func testExactOfTheNewest(s *suite) {
 	o := s.commitOne(create(pod("ns", "a"), "made"))
 	done := make(chan struct{})

@@ -21,7 +21,7 @@ var readTests = map[string]func(*suite){
 	"Amount":             testAmount,
 }
 
-// A resource of which nothing was ever written is empty, not an error.
+// A resource that was never written is empty, not an error.
 func testEmptyType(s *suite) {
 	made := s.commitOne(create(pod("ns", "a"), "x"))
 	for _, at := range []resources.At{current, any_, exactly(made.Revision), {Match: resources.NotOlderThan, Revision: made.Revision}} {
@@ -35,7 +35,7 @@ func testEmptyType(s *suite) {
 	}
 }
 
-// Amount tells how much there is of a resource type.
+// Amount returns the number and the size of the objects of a resource type.
 func testAmount(s *suite) {
 	s.want("of nothing", resources.Amount{}, s.store.Amount("pods"))
 	bytes := 0
@@ -61,7 +61,7 @@ func testSnapshotIsFixed(s *suite) {
 }
 
 // Order is that of Key.Path, bytewise. Ascend yields the objects of a namespace whose path is greater than after; Count
-// returns how many these are.
+// returns how many objects that is.
 func testOrderAndCount(s *suite) {
 	paths := []string{"a-b/x", "a.b/x", "a/x", "a/x-1", "a/x.1", "a/y", "a/z", "a0/x", "ab/x", "b/a", "b/aa", "b/b"}
 	for i := range paths { // written in another order

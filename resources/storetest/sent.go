@@ -6,8 +6,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// What ends with a space is kept as it is, and shown in another way: by every read, over a restart, and by watches, be they of
-// changes in memory or of those in the database.
+// An object whose data ends with a space is stored unchanged, and shown in another form: by every read, over a restart, and by
+// watches of changes in memory or in the database.
 func testStoredIsNotShown(s *suite) {
 	const shown, stored = `,"raw":{"a":"\u0026"}}`, `,"raw":{"a": "&"}} `
 	w := create(pod("ns", "a"), "x")

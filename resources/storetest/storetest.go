@@ -1,12 +1,12 @@
-// Package storetest is the conformance suite of resources.Store: what the contract says, as tests. Every implementation
-// runs all of it, on a fresh store per test. A test opens with the sentence it checks.
+// Package storetest is the conformance suite of resources.Store: the contract as tests. Every implementation runs
+// all of it, on a fresh store per test. The comment of a test is the sentence of the contract that it checks.
 //
 //	storetest.go      Run, and the Harness that an implementation provides
 //	write.go          creates, updates, deletes, conflicts; transaction.go, several objects in one commit;
 //	                  expect.go, commits that depend on objects which they do not write
 //	read.go           get, snapshots, "most recent"; past.go, older revisions
 //	watch.go          order, cursors, wake-ups; many_watchers.go, the same with thousands of them; before.go, objects before a change
-//	sent.go           objects that are stored in other bytes than they are shown in
+//	sent.go           objects whose stored bytes differ from the shown ones
 //	history.go        pruning and 410; lifetime.go, objects that expire
 //	end.go            closing and starting again
 //	model.go          random operations, compared with a model in memory
@@ -28,21 +28,21 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Harness is a fresh store and what a test may do to it. The store keeps little of its history in memory, so that
-// tests reach the database as well. Everything ends with the test that asked for it.
+// Harness is a fresh store with the operations of a test on it. The store keeps little of its history in memory, so that tests reach
+// the database as well. The test's cleanup ends everything.
 type Harness struct {
 	Store resources.Store
-	// Advance moves the store's clock. History is kept for HistoryAge of it.
+	// Advance moves the store's clock. History is kept for HistoryAge of that clock.
 	Advance func(time.Duration)
-	// Prune lets every change made so far become too old, and returns when it is out of history.
+	// Prune makes every change so far too old, and returns when it has left history.
 	Prune func(t *testing.T)
-	// PruneDue returns when what is too old by now is out of history.
+	// PruneDue returns when everything that is too old has left history.
 	PruneDue func(t *testing.T)
 	// Restart closes the store and opens it again.
 	Restart func(t *testing.T) resources.Store
-	// Crash returns a store opened on what a sudden end of the process would leave behind now.
+	// Crash returns a store opened on the data that a sudden end of the process would leave behind now.
 	Crash func(t *testing.T) resources.Store
-	// Peer opens another server on the database of the store. Nil: there can be none.
+	// Peer opens another server on the database of the store. Nil: not possible.
 	Peer func(t *testing.T) resources.Store
 	// Close shuts the store down.
 	Close func(t *testing.T)
@@ -115,7 +115,7 @@ func remove(o *resources.Object) resources.Write {
 	return resources.Write{Op: resources.Delete, Key: o.Key, From: o.Revision}
 }
 
-// stateOf returns the word that an object was made of, after checking that the object agrees with itself.
+// stateOf returns the word that an object was made from, after checking that the object is consistent.
 func (s *suite) stateOf(o *resources.Object) string {
 	s.Helper()
 	var got struct {
@@ -213,7 +213,7 @@ func (s *suite) watch(opts resources.WatchOptions) resources.Watch {
 	return w
 }
 
-// events waits for so many events of a watch.
+// events waits for n events of a watch.
 func (s *suite) events(w resources.Watch, n int) []string {
 	s.Helper()
 	out := []string{}
@@ -237,7 +237,7 @@ func (s *suite) events(w resources.Watch, n int) []string {
 	return out
 }
 
-// quiet checks that a watch has nothing to deliver, and returns how far it has come.
+// quiet checks that a watch has nothing to deliver, and returns its position.
 func (s *suite) quiet(w resources.Watch) int64 {
 	s.Helper()
 	events, revision, err := w.Next(s.ctx, 10)

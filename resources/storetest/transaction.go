@@ -23,8 +23,8 @@ var transactionTests = map[string]func(*suite){
 	"TransactionInEvents":  testTransactionInEvents,
 }
 
-// What a refusal tells of is visible to every read at MostRecent that starts after Commit returned, also when it was written
-// at the same time.
+// The state that causes a refusal is visible to every read at MostRecent that starts after Commit returned, also when it was written at the same
+// time.
 func testRefusalsAreVisible(s *suite) {
 	const writers = 8
 	compete := func(w resources.Write, refused func(err error, now *resources.Object)) *resources.Object {
@@ -70,7 +70,7 @@ func testRefusalsAreVisible(s *suite) {
 	}
 }
 
-// cancelled returns a context that is over.
+// cancelled returns a context that has ended.
 func cancelled(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
@@ -101,8 +101,8 @@ func testAllOrNothing(s *suite) {
 	s.want("pods", []string{s.describe(done[1]), s.describe(done[0])}, s.contents(s.snapshot("pods", current)))
 }
 
-// Result i is the object that write i stored, also when one Commit writes an object more than once: each write is
-// checked against what the ones before it did.
+// Result i is the object that write i stored, also when one Commit writes an object more than once: each write is checked against the result of
+// the ones before it.
 func testWritesOfOneObject(s *suite) {
 	key := pod("ns", "a")
 	at := s.snapshot("pods", current).Revision()
@@ -122,8 +122,8 @@ func testWritesOfOneObject(s *suite) {
 	s.want("pods after a restart", []string{s.describe(done[3])}, s.contents(s.snapshot("pods", current)))
 }
 
-// FromEarlier is the revision that an earlier write of the same Commit gives the object: nobody can come in between, and what the first write was
-// computed from decides about both.
+// FromEarlier is the revision that an earlier write of the same Commit gives the object: no other write can come in between, and the revision
+// that the first write was computed from decides about both.
 func testFromEarlierWrites(s *suite) {
 	a := s.commitOne(create(pod("ns", "a"), "a"))
 	earlier := func(w resources.Write) resources.Write {
@@ -162,7 +162,7 @@ func testFromEarlierWrites(s *suite) {
 	s.want("pods after a restart", []string{s.describe(changed)}, s.contents(s.snapshot("pods", current)))
 }
 
-// A failed precondition fails that request alone.
+// A failed precondition fails only its own request.
 func testNeighboursUnaffected(s *suite) {
 	taken := s.commitOne(create(pod("ns", "taken"), "x"))
 	var wg sync.WaitGroup
@@ -241,7 +241,7 @@ func testRevisionOrder(s *suite) {
 	}
 }
 
-// someWrite is what a writer of testRevisionOrder does in a round: create, update, delete, in turns.
+// someWrite is the write of one round of testRevisionOrder: create, update, delete, in turns.
 func (s *suite) someWrite(writer, round int, o *resources.Object) resources.Write {
 	key := pod("ns", strconv.Itoa(writer))
 	if writer%2 == 0 {
@@ -256,7 +256,7 @@ func (s *suite) someWrite(writer, round int, o *resources.Object) resources.Writ
 	return update(o, strconv.Itoa(round))
 }
 
-// GuaranteedUpdate computes again and again until no other writer came in between: no update is lost.
+// GuaranteedUpdate computes the change again until no other writer comes in between: no update is lost.
 func testContention(s *suite) {
 	const writers, rounds = 16, 10
 	key := pod("ns", "counter")
@@ -279,8 +279,8 @@ func testContention(s *suite) {
 	s.want("count", strconv.Itoa(writers*rounds), s.stateOf(s.snapshot("pods", current).Get("ns", "counter")))
 }
 
-// The context's error: as ErrUnknownOutcome. Who goes away does not take those along who wait in the same batch, and
-// what was written is written whole.
+// The context's error: as ErrUnknownOutcome. A request that is cancelled does not affect the others in its batch, and a written transaction is
+// complete.
 func testCancelledInTheMiddle(s *suite) {
 	const writers = 100
 	var wg sync.WaitGroup
@@ -299,7 +299,7 @@ func testCancelledInTheMiddle(s *suite) {
 		})
 	}
 	wg.Wait()
-	s.commitOne(create(pod("ns", "end"), "x")) // whatever was in the queue is done
+	s.commitOne(create(pod("ns", "end"), "x")) // the queue is then empty
 	pods, nodes := s.snapshot("pods", current), s.snapshot("nodes", current)
 	for i := range writers {
 		name := strconv.Itoa(i)
@@ -324,8 +324,8 @@ func testLargeCommit(s *suite) {
 	s.want("pods in the middle", 1000, s.snapshot("pods", exactly(made[999].Revision)).Count("ns", ""))
 }
 
-// Nothing is visible before it is committed; a read sees a transaction of several types whole or not at all, once it
-// has seen one of its events.
+// Nothing is visible before it is committed; a read sees a transaction of several types as a whole or not at all, once it has seen one of its
+// events.
 func testTransactionInEvents(s *suite) {
 	start := s.snapshot("pods", current).Revision()
 	w := s.watch(resources.WatchOptions{Resource: "pods", After: start})

@@ -28,7 +28,7 @@ var watchTests = map[string]func(*suite){
 	"ManyChangesOfOneObject": testManyChangesOfOneObject,
 }
 
-// story makes, changes and deletes a pod, and returns the events that tell it and the revision before it.
+// story creates, changes and deletes a pod, and returns the events of that and the revision before it.
 func (s *suite) story(key resources.Key) (events []string, before int64) {
 	s.Helper()
 	a := s.commitOne(create(key, "one"))
@@ -51,7 +51,7 @@ func testWatchFromRevision(s *suite) {
 	}
 }
 
-// A list and a watch from its revision tell everything, and nothing twice.
+// A list and a watch from its revision deliver everything, and nothing twice.
 func testWatchFromState(s *suite) {
 	s.story(pod("ns", "before"))
 	w := s.watch(resources.WatchOptions{Resource: "pods", After: s.snapshot("pods", current).Revision()})
@@ -95,11 +95,11 @@ func testWatchScopes(s *suite) {
 	}
 }
 
-// A watch of a namespace or a name that no key has which is Storable has nothing to deliver, however far back it begins. That is no
-// failure: a client that is told of one asks again for ever.
+// A watch of a namespace or a name that no Storable key has delivers nothing, however far back it begins. That is not an error: a
+// client would retry an error for ever.
 func testWatchOfNothingStorable(s *suite) {
 	start := s.snapshot("pods", current).Revision()
-	s.produce(1000) // more than memory remembers
+	s.produce(1000) // more than memory keeps
 	for _, part := range []string{"a\x00b", "\xff", "ns\xc3", incompressible(2 * resources.MaxKeyBytes)} {
 		for _, scope := range []resources.WatchOptions{{Namespace: part}, {Name: part}, {Namespace: "ns", Name: part}} {
 			scope.Resource, scope.After = "pods", start
@@ -122,7 +122,7 @@ func testWatchFuture(s *suite) {
 	s.want("events", want[1:], s.events(w, 2))
 }
 
-// The returned revision says how far the cursor has come, also when the watched type is silent.
+// The returned revision is the position of the cursor, also when the watched type is silent.
 func testCursorOfQuietType(s *suite) {
 	a := s.commitOne(create(pod("ns", "a"), "x"))
 	watches := []resources.Watch{
@@ -212,8 +212,8 @@ func testWakeThenNext(s *suite) {
 	}
 }
 
-// For what a Commit wrote Wake is called, on every watch that wants it, before the Commit returns: who follows many types
-// then knows that nothing older is still to come when one of them shows something new.
+// For the writes of a Commit, Wake is called on every watch that matches them before the Commit returns: a goroutine that follows
+// many types then knows that no older event is still to come when one of them has a new one.
 func testWakeBeforeAnswer(s *suite) {
 	start := s.snapshot("pods", current).Revision()
 	woken := map[string]*atomic.Int64{}
@@ -222,7 +222,7 @@ func testWakeBeforeAnswer(s *suite) {
 		woken[resource] = calls
 		s.watch(resources.WatchOptions{Resource: resource, After: start, Wake: func() { calls.Add(1) }})
 	}
-	for i := range 3000 { // others, so that there is something to be late with
+	for i := range 3000 { // others, so that a late call would be visible
 		s.watch(resources.WatchOptions{Resource: "pods", Namespace: []string{"ns", ""}[i%2], After: start})
 	}
 	s.commit(create(pod("ns", "a"), "x"), create(resources.Key{Resource: "secrets", Namespace: "ns", Name: "a"}, "x"))
@@ -231,7 +231,7 @@ func testWakeBeforeAnswer(s *suite) {
 	}
 }
 
-// An event is encoded once and shared by all who watch it.
+// An event is encoded once and shared by all its watchers.
 func testEventsAreShared(s *suite) {
 	start := s.snapshot("pods", current).Revision()
 	one := s.watch(resources.WatchOptions{Resource: "pods", After: start})
@@ -247,8 +247,8 @@ func testEventsAreShared(s *suite) {
 	}
 }
 
-// An object that stops matching is DELETED for a watcher with a selector, one that starts is ADDED: an event has the
-// labels and fields of before and after, wherever it is read from.
+// An object that stops matching is DELETED for a watcher with a selector, one that starts is ADDED: an event has the labels and
+// fields of before and after, wherever it is read from.
 func testSelectorTransition(s *suite) {
 	a := s.commitOne(create(pod("ns", "a"), "blue"))
 	b := s.commitOne(update(a, "green"))
@@ -290,7 +290,7 @@ func testWatchWithGoneContext(s *suite) {
 	s.want("cursor after the failed call and another", 3, len(s.events(w, 3)))
 }
 
-// A watcher that falls behind reads on from memory, then from history, and misses nothing.
+// A watcher that falls behind reads from memory, then from history, and misses nothing.
 func testWatchThroughHistory(s *suite) {
 	start := s.snapshot("pods", current).Revision()
 	slow := s.watch(resources.WatchOptions{Resource: "pods", After: start})
@@ -310,7 +310,7 @@ func testWatchThroughHistory(s *suite) {
 	s.want("cursor", start+1000, s.quiet(scoped))
 }
 
-// A cursor that nothing happened to passes over what happened to others.
+// A cursor without events of its own passes over the events of others.
 func testQuietWatchOverHistory(s *suite) {
 	start := s.snapshot("pods", current).Revision()
 	w := s.watch(resources.WatchOptions{Resource: "pods", Namespace: "quiet", After: start})

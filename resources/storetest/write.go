@@ -28,7 +28,7 @@ var writeTests = map[string]func(*suite){
 	"LongestKey":          testLongestKey,
 }
 
-// What a Commit wrote is visible to every read at MostRecent that starts after the Commit returned.
+// The writes of a Commit are visible to every read at MostRecent that starts after the Commit returned.
 func testCreateThenGet(s *suite) {
 	for _, key := range []resources.Key{pod("ns", "a"), node("n")} {
 		made := s.commitOne(create(key, "new"))
@@ -81,7 +81,8 @@ func testMissingObject(s *suite) {
 	s.wantError("get", resources.ErrNotFound, err)
 }
 
-// *ConflictError: the object is at another revision than the write was computed from. Current is the object as it is.
+// *ConflictError: the object is at another revision than the write was computed from. Current is the object as it is
+// now.
 func testStaleWrite(s *suite) {
 	old := s.commitOne(create(pod("ns", "a"), "one"))
 	now := s.commitOne(update(old, "two"))
@@ -174,7 +175,7 @@ func testGuaranteedUpdate(s *suite) {
 	s.want("state", "changed", s.stateOf(s.snapshot("pods", current).Get("ns", "a")))
 }
 
-// Errors: the context's. A Commit whose context is over before it begins writes nothing.
+// Errors: the context's. A Commit whose context has ended before it begins writes nothing.
 func testCancelledBeforehand(s *suite) {
 	ctx, cancel := cancelled(s.ctx)
 	defer cancel()
@@ -187,7 +188,7 @@ func testCancelledBeforehand(s *suite) {
 	s.want("pods", []string{}, s.contents(s.snapshot("pods", current)))
 }
 
-// A Commit that is refused, for a key that is not Storable or data that is not text, harms no other.
+// A Commit that is refused, for a key that is not Storable or data that is not text, does not affect any other.
 func testRefusedAmongOthers(s *suite) {
 	const writers, each = 4, 25
 	bad := []resources.Write{create(node("a\x00b"), "x"), create(pod("n\x00s", "a"), "x"), create(node("\xff"), "x"), create(pod("ns\xc3", "a"), "x"),
@@ -217,7 +218,7 @@ func testRefusedAmongOthers(s *suite) {
 	s.want("nodes", 0, s.snapshot("nodes", current).Count("", ""))
 }
 
-// A key of MaxKeyBytes can be stored, whatever it is made of, and its object read and watched.
+// A key of MaxKeyBytes can be stored, whatever its parts, and its object read and watched.
 func testLongestKey(s *suite) {
 	keys := []resources.Key{node(""), pod(incompressible(63), ""), pod(incompressible(1000), "")}
 	for _, key := range keys {
@@ -234,7 +235,7 @@ func testLongestKey(s *suite) {
 	s.commitOne(create(node(strings.Repeat("a", 253)), "usual"))
 }
 
-// incompressible is a name of so many bytes that no database makes shorter.
+// incompressible is a name of the given length that no database can compress.
 func incompressible(bytes int) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-:"
 	random := rand.New(rand.NewPCG(uint64(bytes), 1))

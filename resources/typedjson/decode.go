@@ -14,12 +14,12 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// Decode reads the JSON of an object into obj, a pointer to an empty struct, as UnmarshalStrict of sigs.k8s.io/json does.
-// When ok is false it is not covered or something is wrong with it: a field that is unknown or given twice, a value of
-// another kind, a text that is not JSON. What obj then holds is worth nothing.
+// Decode reads the JSON of an object into obj, a pointer to an empty struct, as UnmarshalStrict of sigs.k8s.io/json does. When
+// ok is false, the object is not covered or invalid: a field that is unknown or duplicate, a value of another kind, a text that
+// is not JSON. obj must then be discarded.
 //
-// Strings of the object are parts of data, which must not be changed any more. Who keeps one for longer than the object
-// clones it, or keeps all of data with it.
+// Strings of the object are parts of data, which must not be changed any more. A caller that keeps a string for longer than the
+// object clones it, or keeps all of data with it.
 func Decode(data []byte, obj any) (ok bool) {
 	if !fastpath.JSONDecode.On() {
 		return false
@@ -30,9 +30,9 @@ func Decode(data []byte, obj any) (ok bool) {
 	return ok
 }
 
-// DecodeStored is like Decode, for what Append or AppendStored has written: a time that would have been left out, had there been
-// none, and is null all the same, is the zero time. kube-apiserver, which stores protobuf, tells the two apart. Since only this
-// package does, null is read by it even where the fast path is off.
+// DecodeStored is like Decode, for the output of Append or AppendStored: a null for a time that is omitted when nil stands for
+// the zero time. kube-apiserver, which stores protobuf, distinguishes the two. Since no other package does, this one reads such
+// a null even where the fast path is off.
 func DecodeStored(data []byte, obj any) (ok bool) {
 	if !fastpath.JSONDecode.On() && !HasNull(data) {
 		return false
@@ -43,7 +43,7 @@ func DecodeStored(data []byte, obj any) (ok bool) {
 	return ok
 }
 
-// HasNull reports whether there may be a time in stored data that DecodeStored alone reads right.
+// HasNull reports whether stored data may contain a time that only DecodeStored reads right.
 func HasNull(data []byte) bool { return bytes.Contains(data, nullMember) }
 
 var nullMember = []byte(":null")
@@ -62,7 +62,7 @@ func decode(data []byte, obj any, stored bool) (ok bool) {
 	return d.Peek() == '{' && r(&d, v.UnsafePointer()) && d.End()
 }
 
-// reader reads a value to where p points: the zero value of its type.
+// reader reads a value into p, which points to the zero value of its type.
 type reader func(d *jsonscan.Scanner, p unsafe.Pointer) bool
 
 // readStruct reads along the fields of a struct.
@@ -101,8 +101,8 @@ func (s *structReader) readStruct(d *jsonscan.Scanner, p unsafe.Pointer) bool {
 	}
 }
 
-// find returns the field of a name, -1 if there is none. Texts have them in the order of the struct, with gaps, nearly
-// always: from is where it is expected.
+// find returns the field with a name, -1 if there is none. Texts nearly always have the fields in the order of the struct, with
+// gaps: from is where the field is expected.
 func (s *structReader) find(name string, from int) int {
 	for i := from; i < len(s.fields) && i < from+4; i++ {
 		if s.fields[i].name == name {
@@ -135,7 +135,7 @@ func readBool(d *jsonscan.Scanner, p unsafe.Pointer) bool {
 	return d.Null()
 }
 
-// readInt reads an integer of so many bits.
+// readInt reads an integer with the given number of bits.
 func readInt(bits int, set func(p unsafe.Pointer, n int64)) reader {
 	return func(d *jsonscan.Scanner, p unsafe.Pointer) bool {
 		if d.Peek() == 'n' {
@@ -181,7 +181,7 @@ func readBytes(d *jsonscan.Scanner, p unsafe.Pointer) bool {
 	return err == nil
 }
 
-// readTime reads what metav1.Time reads.
+// readTime reads the same as metav1.Time.
 func readTime(d *jsonscan.Scanner, p unsafe.Pointer) bool {
 	if d.Peek() != '"' {
 		return d.Null()
@@ -195,7 +195,7 @@ func readTime(d *jsonscan.Scanner, p unsafe.Pointer) bool {
 	return err == nil
 }
 
-// readStoredTime reads a pointer to a time that is left out when it is nil.
+// readStoredTime reads a pointer to a time that is omitted when it is nil.
 func readStoredTime(t reflect.Type, read reader) reader {
 	return func(d *jsonscan.Scanner, p unsafe.Pointer) bool {
 		if d.Stored && d.Peek() == 'n' {
@@ -273,7 +273,7 @@ func readMap(t reflect.Type, read reader) reader {
 	}
 }
 
-// readItself reads a type that decodes itself.
+// readItself reads a type by its own UnmarshalJSON.
 func readItself(t reflect.Type) reader {
 	return func(d *jsonscan.Scanner, p unsafe.Pointer) bool {
 		data, ok := d.Raw()

@@ -17,8 +17,8 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// Append appends the JSON of obj, a pointer to a struct or an object without a Go type, as encoding/json.Marshal writes it. It is not ok when obj is not
-// covered, by its type or by what is in it; dst is then returned as it was.
+// Append appends the JSON of obj, a pointer to a struct or an object without a Go type, as encoding/json.Marshal writes it. ok is false when the type
+// or the content of obj is not covered; dst is then returned unchanged.
 func Append(dst []byte, obj any) (out []byte, ok bool) {
 	if !fastpath.JSONEncode.On() {
 		return dst, false
@@ -29,9 +29,9 @@ func Append(dst []byte, obj any) (out []byte, ok bool) {
 	return out, ok
 }
 
-// AppendStored is like Append, but leaves JSON that others have written (json.RawMessage, runtime.RawExtension) as it is, with
-// its white space and its characters. asSent tells whether there is any that Append would write in another way. Since only this
-// package leaves it so, such an object is written by it even where the fast path is off.
+// AppendStored is like Append, but leaves JSON from clients (json.RawMessage, runtime.RawExtension) unchanged, with its white space and its
+// characters. asSent reports whether there is any that Append would write differently. Since no other package leaves it unchanged, this one writes
+// such an object even where the fast path is off.
 func AppendStored(dst []byte, obj any) (out []byte, asSent, ok bool) {
 	out, asSent, ok = appendObject(dst, obj, true)
 	switch {
@@ -67,22 +67,22 @@ func appendObject(dst []byte, obj any, stored bool) (out []byte, asSent, ok bool
 	return out, asSent, true
 }
 
-// encoder is what the writers of one object share. It is the room, too, for what would be on the heap otherwise.
+// encoder is the state of the writers of one object, and their scratch space, which would be on the heap otherwise.
 type encoder struct {
-	failed   bool // the object has something that is not covered, and what is written of it is thrown away
-	stored   bool // JSON of others is left as it is
-	asSent   bool // and there was some that encoding/json would not leave so
-	depth    int  // of values in values of their own type
+	failed   bool // the object has a part that is not covered, and the output is discarded
+	stored   bool // JSON from clients is left unchanged
+	asSent   bool // encoding/json would have changed some of it
+	depth    int  // the nesting of values in values of their own type
 	quantity resource.Quantity
 	number   [32]byte
 }
 
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// maxNesting is that of a type within itself. What is deeper may be without end, which encoding/json looks out for.
+// maxNesting bounds the nesting of a type in itself. A deeper value may be cyclic, which encoding/json checks.
 const maxNesting = 100
 
-// appendAgain writes a value of a type that contains itself.
+// appendAgain writes a value of a recursive type.
 func (e *encoder) appendAgain(dst []byte, p unsafe.Pointer, w writer) []byte {
 	if e.depth++; e.depth > maxNesting {
 		e.failed = true
@@ -94,11 +94,11 @@ func (e *encoder) appendAgain(dst []byte, p unsafe.Pointer, w writer) []byte {
 	return dst
 }
 
-// structField is a field of a struct as it is written.
+// structField is a field of a struct for writing.
 type structField struct {
 	key    string // with its quotes, a comma before it and a colon behind
 	offset uintptr
-	omit   func(p unsafe.Pointer) bool // tells whether a value is left out; nil when none is
+	omit   func(p unsafe.Pointer) bool // reports whether a value is omitted; nil when none is
 	write  writer
 }
 
@@ -120,8 +120,7 @@ func (e *encoder) appendStruct(dst []byte, p unsafe.Pointer, fields []structFiel
 	return append(dst, '}')
 }
 
-// appendList writes a slice whose elements have the given size. That it is read as a []byte is only for its address and
-// its length, which is that of the slice, in elements.
+// appendList writes a slice whose elements have the given size. It is read as a []byte only for its address and its length, which counts elements.
 func (e *encoder) appendList(dst []byte, p unsafe.Pointer, size uintptr, w writer) []byte {
 	list := *(*[]byte)(p)
 	if list == nil {
@@ -172,7 +171,7 @@ func appendFloat64(e *encoder, dst []byte, p unsafe.Pointer) []byte {
 	return e.appendFloat(dst, f, 64, size != 0 && (size < 1e-6 || size >= 1e21))
 }
 
-// appendFloat writes a number as ECMAScript does: in digits, or with an exponent, which has no zero before it.
+// appendFloat writes a number as ECMAScript does: in digits, or with an exponent without leading zeros.
 func (e *encoder) appendFloat(dst []byte, f float64, bits int, exponent bool) []byte {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		e.failed = true
@@ -214,7 +213,7 @@ func appendString(dst []byte, s string) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendRune writes any other character, of which s is the text.
+// appendRune writes any other character, whose text is s.
 func appendRune(dst []byte, r rune, s string) []byte {
 	switch {
 	case r == '"' || r == '\\':

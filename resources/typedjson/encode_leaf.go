@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// leaves are types that write themselves and are met in nearly every object. What they write is known here.
+// leaves are types with their own MarshalJSON that occur in nearly every object. Their encodings are implemented here.
 var leaves = map[reflect.Type]writer{
 	reflect.TypeFor[metav1.Time]():        appendTime,
 	reflect.TypeFor[metav1.MicroTime]():   appendMicroTime,
@@ -50,7 +50,7 @@ func appendQuantity(e *encoder, dst []byte, p unsafe.Pointer) []byte {
 	if text := *(*string)(unsafe.Add(p, quantityText)); text != "" {
 		dst = append(dst, text...)
 	} else {
-		// Not String, which would remember the text in an object that others may be reading.
+		// Not String, which would cache the text in an object that others may be reading.
 		number, suffix := (*resource.Quantity)(p).CanonicalizeBytes(e.number[:0])
 		dst = append(append(dst, number...), suffix...)
 	}
@@ -68,7 +68,7 @@ func appendIntOrString(e *encoder, dst []byte, p unsafe.Pointer) []byte {
 	return dst
 }
 
-// appendMarshaler writes a value of any other type that writes itself.
+// appendMarshaler writes a value of any other type with its own MarshalJSON.
 func (e *encoder) appendMarshaler(dst []byte, m json.Marshaler) []byte {
 	text, err := m.MarshalJSON()
 	if err != nil || len(text) == 0 {
@@ -78,8 +78,8 @@ func (e *encoder) appendMarshaler(dst []byte, m json.Marshaler) []byte {
 	return e.appendRaw(dst, text)
 }
 
-// appendRaw writes JSON of others: without white space, and escaped for HTML, unless it is to be left as it is. Most of it is so
-// already.
+// appendRaw writes JSON from clients: without white space, and escaped for HTML, unless it is to stay unchanged. Most of it has
+// that form already.
 func (e *encoder) appendRaw(dst, raw []byte) []byte {
 	if jsonscan.Plain(raw, maxNesting) {
 		return append(dst, raw...)

@@ -12,10 +12,10 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// usualKeys is how many keys of a map are sorted without memory of their own.
+// usualKeys is the number of keys of a map that are sorted without an allocation.
 const usualKeys = 16
 
-// sortedKeys returns the keys of m in order, in room if that is enough.
+// sortedKeys returns the keys of m in order, in room if that is large enough.
 func sortedKeys[K ~string, V any](m map[K]V, room []K) []K {
 	for key := range m {
 		room = append(room, key)
@@ -62,8 +62,8 @@ func appendResourceList(e *encoder, dst []byte, p unsafe.Pointer) []byte {
 	return append(dst, '}')
 }
 
-// appendMap writes any other map from strings, by reflection. Values of maps have no address; they are copied to where
-// they have one.
+// appendMap writes any other map with string keys, by reflection. Values of maps have no address, so they are copied
+// first.
 func (e *encoder) appendMap(dst []byte, p unsafe.Pointer, t reflect.Type, w writer) []byte {
 	m := reflect.NewAt(t, p).Elem()
 	if m.IsNil() {

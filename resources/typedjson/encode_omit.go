@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources/gotype"
 )
 
-// omission returns what tells whether a value of a field is left out; nil where none ever is.
+// omission returns the test of whether a field's value is omitted; nil where none ever is.
 func omission(f gotype.Field) func(p unsafe.Pointer) bool {
 	var empty, zero func(p unsafe.Pointer) bool
 	if f.OmitEmpty {
@@ -27,7 +27,7 @@ func omission(f gotype.Field) func(p unsafe.Pointer) bool {
 	return func(p unsafe.Pointer) bool { return empty(p) || zero(p) }
 }
 
-// emptiness is that of the option omitempty: no struct is ever empty.
+// emptiness is the test of the option omitempty: a struct is never empty.
 func emptiness(t reflect.Type) func(p unsafe.Pointer) bool {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -67,7 +67,7 @@ type zeroer interface{ IsZero() bool }
 
 var zeroerType = reflect.TypeFor[zeroer]()
 
-// zeroness is that of the option omitzero: what the type says of itself, if it does.
+// zeroness is the test of the option omitzero: the type's own, if it has one.
 func zeroness(t reflect.Type) func(p unsafe.Pointer) bool {
 	switch {
 	case t == reflect.TypeFor[metav1.Time]():

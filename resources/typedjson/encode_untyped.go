@@ -7,10 +7,10 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// maxUntyped is the nesting of values without Go types. What is deeper may be without end.
+// maxUntyped bounds the nesting of values without Go types. A deeper value may be cyclic.
 const maxUntyped = 1000
 
-// AppendList is Append of a list of what an object without a Go type may have in it.
+// AppendList is Append for a list of values that an object without a Go type may have.
 func AppendList(dst []byte, list []any) (out []byte, ok bool) {
 	if !fastpath.JSONEncode.On() {
 		return dst, false
@@ -27,7 +27,7 @@ func AppendList(dst []byte, list []any) (out []byte, ok bool) {
 	return out, true
 }
 
-// appendObjectMap writes the content of an object without a Go type: what JSON makes of values, and nothing else.
+// appendObjectMap writes the content of an object without a Go type: values that JSON is decoded to, and no others.
 func (e *encoder) appendObjectMap(dst []byte, m map[string]any) []byte {
 	if m == nil {
 		return append(dst, "null"...)
@@ -52,7 +52,7 @@ func (e *encoder) appendUntyped(dst []byte, v any) []byte {
 	case int64:
 		return strconv.AppendInt(dst, v, 10)
 	case float64:
-		if v == 0 && e.stored { // read again, -0 is a whole number, which has no sign
+		if v == 0 && e.stored { // when read back, -0 is a whole number, which has no sign
 			return append(dst, '0')
 		}
 		return appendFloat64(e, dst, unsafe.Pointer(&v))

@@ -8,9 +8,9 @@ import (
 	"github.com/rowlock/rowlock/resources/gotype"
 )
 
-// fieldsOf returns the fields of a struct in the order in which encoding/json writes them. The error names what is not
-// covered: names that stand for two fields, of which encoding/json chooses one by rules of its own, what is embedded and is
-// no exported struct, the option "string".
+// fieldsOf returns the fields of a struct in the order in which encoding/json writes them. The error names a feature that
+// is not covered: names that two fields have, among which encoding/json chooses by its own rules, an embedded type that is
+// not an exported struct, the option "string".
 func fieldsOf(t reflect.Type) ([]gotype.Field, error) {
 	var out []gotype.Field
 	seen := map[string]bool{}
@@ -31,8 +31,8 @@ func fieldsOf(t reflect.Type) ([]gotype.Field, error) {
 	return out, nil
 }
 
-// plainKey: the name is written as it is, whatever escapes its reader or writer knows. Names with quotes of any kind are
-// not names to encoding/json.
+// plainKey reports whether the name is written unchanged, whatever escapes its reader or writer knows. encoding/json does
+// not accept names with quotes of any kind.
 func plainKey(name string) bool {
 	for _, c := range []byte(name) {
 		if c <= ' ' || c >= 0x7f || strings.IndexByte("\"'`\\<>&", c) >= 0 {

@@ -14,10 +14,10 @@ import (
 
 type unmarshaler = json.Unmarshaler
 
-// maxFields is how many fields a struct may have.
+// maxFields is the greatest number of fields of a struct.
 const maxFields = 128
 
-// structReader is how a struct is read.
+// structReader is the compiled reader of a struct.
 type structReader struct {
 	fields []readField
 	byName map[string]int
@@ -42,7 +42,7 @@ func compileReader(t reflect.Type) reader {
 	return r
 }
 
-// readerCompiler has the structs of one compilation that exist already; types may contain themselves.
+// readerCompiler has the readers that exist already in one compilation; types may be recursive.
 type readerCompiler map[reflect.Type]*structReader
 
 func (p readerCompiler) structure(t reflect.Type) (reader, error) {
@@ -77,7 +77,7 @@ var (
 	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// value returns how a value of a type is read.
+// value returns the reader of a type's values.
 func (p readerCompiler) value(t reflect.Type) (reader, error) {
 	if t == reflect.TypeFor[metav1.Time]() {
 		return readTime, nil

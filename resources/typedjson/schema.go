@@ -9,10 +9,10 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// Schemas within schemas read and write themselves, each by encoding/json and as often as they are deep: the text of a schema is gone through
-// at every level. Here they are read and written as what they have in them.
+// Nested schemas have their own MarshalJSON and UnmarshalJSON, which call encoding/json again at every level: the text of a schema is scanned
+// as often as it is deeply nested. Here they are read and written like their fields.
 
-// schemaWriter is how a schema, or a list of some, is written that is in one of the types that hold either.
+// schemaWriter is the writer of the types that hold a schema, or a list of schemas.
 func (made writerCompiler) schemaWriter(t reflect.Type) (writer, error) {
 	one, err := made.of(reflect.TypeFor[apiextensionsv1.JSONSchemaProps]())
 	if err != nil {
@@ -46,7 +46,7 @@ var (
 	schemaOrArray = reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrArray]()
 )
 
-// schemaReader is how they are read.
+// schemaReader is the reader of these types.
 func (p readerCompiler) schemaReader(t reflect.Type) (reader, error) {
 	one, err := p.value(reflect.TypeFor[apiextensionsv1.JSONSchemaProps]())
 	if err != nil {

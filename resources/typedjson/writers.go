@@ -16,7 +16,7 @@ import (
 // writer appends the JSON of the value at p, which is of the type that the writer was made for.
 type writer func(e *encoder, dst []byte, p unsafe.Pointer) []byte
 
-// compiledWriter is how values of a type are written, or the error that says what of the type is not covered.
+// compiledWriter is the writer of a type, or the error that says which feature of the type is not covered.
 type compiledWriter struct {
 	write writer
 	err   error
@@ -24,7 +24,7 @@ type compiledWriter struct {
 
 var encodings gotype.Memo[*compiledWriter]
 
-// encodingOf returns the writer of a type, which is compiled when it is first asked for.
+// encodingOf returns the writer of a type, which is compiled on first use.
 func encodingOf(t reflect.Type) *compiledWriter { return encodings.Of(t, compileWriter) }
 
 func compileWriter(t reflect.Type) *compiledWriter {
@@ -32,14 +32,14 @@ func compileWriter(t reflect.Type) *compiledWriter {
 	compiled := &compiledWriter{}
 	compiled.write, compiled.err = made.of(t)
 	if compiled.err == nil {
-		for t, write := range made { // complete, now that all is
+		for t, write := range made { // all writers of this compilation are complete now
 			encodings.Keep(t, &compiledWriter{write: *write})
 		}
 	}
 	return compiled
 }
 
-// writerCompiler has the writers of the types that one compilation has met. One that is nil is in the making.
+// writerCompiler has the writers of the types in one compilation. A nil writer is under construction.
 type writerCompiler map[reflect.Type]*writer
 
 func (made writerCompiler) of(t reflect.Type) (writer, error) {
@@ -68,7 +68,7 @@ func (made writerCompiler) compile(t reflect.Type) (writer, error) {
 		return leaf, nil
 	}
 	switch {
-	case t.Kind() == reflect.Pointer: // has no methods but those of what it points to
+	case t.Kind() == reflect.Pointer: // has no methods but those of its target
 	case t == schemaOrBool, t == schemaOrArray:
 		return made.schemaWriter(t)
 	case t.Kind() != reflect.Interface && t.Implements(jsonMarshalerType):
@@ -76,7 +76,7 @@ func (made writerCompiler) compile(t reflect.Type) (writer, error) {
 			return e.appendMarshaler(dst, reflect.NewAt(t, p).Interface().(json.Marshaler))
 		}, nil
 	case reflect.PointerTo(t).Implements(jsonMarshalerType):
-		// encoding/json asks only those that have an address, which values of maps have not.
+		// encoding/json uses such a method only for addressable values, which values of maps are not.
 		return nil, fmt.Errorf("%s writes itself by a pointer", t)
 	case reflect.PointerTo(t).Implements(textMarshalerType):
 		return nil, fmt.Errorf("%s writes itself as text", t)
@@ -142,7 +142,7 @@ func (made writerCompiler) pointer(t reflect.Type) (writer, error) {
 }
 
 func (made writerCompiler) list(t reflect.Type) (writer, error) {
-	w, err := made.of(t.Elem()) // not covered, either, is a slice of bytes that write themselves
+	w, err := made.of(t.Elem()) // fails also for a slice of bytes with their own MarshalJSON
 	if err != nil || t.Elem().Kind() == reflect.Uint8 {
 		return appendBytes, err
 	}

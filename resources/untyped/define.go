@@ -24,8 +24,8 @@ type Strategy interface {
 	rest.RESTDeleteStrategy
 }
 
-// Define returns a type whose objects have no Go type, in one version in which it is served: rules work on that version.
-// What is left to say (names, columns, subresources, the schema of fields) is for the caller to set.
+// Define returns a type whose objects have no Go type, in one version in which it is served: rules work on that
+// version. The caller sets the rest (names, columns, subresources, the schema of fields).
 func Define(gvr schema.GroupVersionResource, kind string, storage string, s *Scheme, rules Strategy) *resources.Type {
 	served := gvr.GroupVersion().WithKind(kind)
 	t := &resources.Type{
@@ -55,7 +55,7 @@ func Define(gvr schema.GroupVersionResource, kind string, storage string, s *Sch
 	return t
 }
 
-// verbs are in the order in which kube-apiserver lists those of custom resources.
+// verbs are in kube-apiserver's order for custom resources.
 var verbs = []string{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 
 // attrs are the labels and the fields that every kind has.

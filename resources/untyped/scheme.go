@@ -12,29 +12,28 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Scheme makes, recognises, defaults and converts the objects of one kind. What is of no such kind (a Scale) it leaves to
-// another scheme.
+// Scheme makes, recognises, defaults and converts the objects of one kind. It leaves other objects (a Scale) to another scheme.
 type Scheme struct {
 	Kind schema.GroupKind
-	// Defaults fills in what object, which is in the given version, says nothing of. May be nil.
+	// Defaults sets the missing fields of object, which is in the given version, to their defaults. May be nil.
 	Defaults func(version string, object map[string]any)
-	// Coerce does to an object that was sent what decoding into a Go type would do: it drops what nobody knows, whose paths it
-	// returns when track is set. May be nil.
+	// Coerce treats an object that a client sent as decoding into a Go type would: it drops unknown fields, and returns their paths when track
+	// is set. May be nil.
 	Coerce func(u *unstructured.Unstructured, track bool) (unknown []string, err error)
-	// Clean tells whether Coerce would leave object, which says that it is in the given version, as it is, and nobody has to be told of
-	// anything. May be nil: nobody knows.
+	// Clean reports whether Coerce would leave object, whose apiVersion is the given version, unchanged and return no paths. Nil: that is not
+	// known.
 	Clean func(version string, object map[string]any) bool
-	// Coerced does it to an object that is to be stored, or was converted. May be nil.
+	// Coerced does the same to an object that is to be stored, or was converted. May be nil.
 	Coerced func(u *unstructured.Unstructured) error
-	// Repair does it to an object that was stored, and drops what would be an error. May be nil.
+	// Repair does the same to a stored object, and drops fields that would be errors. May be nil.
 	Repair func(u *unstructured.Unstructured)
-	// Prune drops from object, which was converted into the given version, what nobody knows there, and no null. May be nil.
+	// Prune drops the unknown fields, but no nulls, of object, which was converted to the given version. May be nil.
 	Prune func(version string, object map[string]any)
-	// Conversion changes object from one version into another, apiVersion aside, unless ctx ends before. Nil: all versions look the same.
+	// Conversion converts object from one version to another, except for apiVersion, unless ctx ends before. Nil: all versions look the same.
 	Conversion func(ctx context.Context, object map[string]any, from, to string) error
-	// SelectableFields are the fields that selectors may name beside metadata.name and metadata.namespace.
+	// SelectableFields are the fields that selectors may name besides metadata.name and metadata.namespace.
 	SelectableFields []string
-	// WithoutNamespace is set where objects are in no namespace, and cannot be selected by it either.
+	// WithoutNamespace is set for cluster-scoped objects, which cannot be selected by namespace either.
 	WithoutNamespace bool
 	// Others are the kinds with Go types.
 	Others resources.Scheme
@@ -52,7 +51,7 @@ func (s *Scheme) New(kind schema.GroupVersionKind) (runtime.Object, error) {
 	return u, nil
 }
 
-// ObjectKinds returns the kind that an object says it has.
+// ObjectKinds returns the kind in the object.
 func (s *Scheme) ObjectKinds(obj runtime.Object) ([]schema.GroupVersionKind, bool, error) {
 	if _, ok := obj.(runtime.Unstructured); ok {
 		return crdserverscheme.NewUnstructuredObjectTyper().ObjectKinds(obj)
@@ -60,12 +59,12 @@ func (s *Scheme) ObjectKinds(obj runtime.Object) ([]schema.GroupVersionKind, boo
 	return s.Others.ObjectKinds(obj)
 }
 
-// Recognizes tells whether there is such a kind.
+// Recognizes reports whether there is such a kind.
 func (s *Scheme) Recognizes(kind schema.GroupVersionKind) bool {
 	return kind.GroupKind() == s.Kind || s.Others.Recognizes(kind)
 }
 
-// Default fills in the defaults of the version that an object is in. An object that history has of another kind has none.
+// Default sets the defaults of the version that an object is in. An object of another kind, from history, has none.
 func (s *Scheme) Default(obj runtime.Object) {
 	u, ok := obj.(*unstructured.Unstructured)
 	switch {
@@ -76,7 +75,7 @@ func (s *Scheme) Default(obj runtime.Object) {
 	}
 }
 
-// Complete makes an object that was stored one of the version that it is in: it drops what nobody knows, and fills in the defaults.
+// Complete brings a stored object to the present form of its version: it drops unknown fields, and sets the defaults.
 func (s *Scheme) Complete(obj runtime.Object) {
 	if u, ok := obj.(*unstructured.Unstructured); ok && s.Repair != nil {
 		s.Repair(u)
@@ -84,7 +83,7 @@ func (s *Scheme) Complete(obj runtime.Object) {
 	s.Default(obj)
 }
 
-// Settle is Complete for an object that is to be stored. Errors say what is wrong with its metadata, or with that of an object within it.
+// Settle is Complete for an object that is to be stored. Errors describe invalid metadata of the object, or of one within it.
 func (s *Scheme) Settle(obj runtime.Object) error {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		if err := s.coerced(u); err != nil {
@@ -107,13 +106,13 @@ func (s *Scheme) ConvertToVersion(in runtime.Object, target runtime.GroupVersion
 	return s.ConvertInContext(context.Background(), in, target)
 }
 
-// ConvertInContext is ConvertToVersion for a request: who converts is asked no longer than ctx lasts.
+// ConvertInContext is ConvertToVersion for a request: a conversion by a webhook takes no longer than ctx lasts.
 func (s *Scheme) ConvertInContext(ctx context.Context, in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	return s.convert(ctx, in, target, s.coerced)
 }
 
-// ConvertFields is ConvertToVersion for the management of fields, which has to see what was sent: a null stays that is not allowed, for
-// validation to refuse.
+// ConvertFields is ConvertToVersion for field management, which has to see the object as it was sent: a null that is not allowed stays, so that
+// validation refuses it.
 func (s *Scheme) ConvertFields(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	return s.convert(context.Background(), in, target, func(u *unstructured.Unstructured) error {
 		if s.Prune != nil {
@@ -123,8 +122,8 @@ func (s *Scheme) ConvertFields(in runtime.Object, target runtime.GroupVersioner)
 	})
 }
 
-// ForAdmission is what plugins convert with. What they are shown has all that the object has, whether the version knows it or not: they give it
-// back, and nothing is lost on the way. What is left of it is for the version to say in which the object is written.
+// ForAdmission is the convertor for plugins. They see all fields of the object, also those that the version does not have: they return the
+// object, and no field may be lost. The version in which the object is written then prunes it.
 func (s *Scheme) ForAdmission() runtime.ObjectConvertor { return whole{s} }
 
 type whole struct{ *Scheme }
@@ -132,7 +131,7 @@ type whole struct{ *Scheme }
 // ConvertToVersion implements runtime.ObjectConvertor.
 func (w whole) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	if u, ok := in.(*unstructured.Unstructured); ok && u.GetKind() != w.Kind.Kind {
-		// Who was shown it has made another kind of it, which the rules of the type refuse.
+		// A plugin has changed the kind, which the rules of the type refuse.
 		if to, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{u.GroupVersionKind()}); ok && to.Group == w.Kind.Group {
 			out := u.DeepCopy()
 			out.SetGroupVersionKind(to)
@@ -173,8 +172,8 @@ func (s *Scheme) convert(ctx context.Context, in runtime.Object, target runtime.
 	return out, nil
 }
 
-// Convert makes out of in; context is the version that out is to be in. Nil: the one that it says it has. It is how admission gives back
-// what it was shown. Whatever a webhook has made of that, its kind included, is for the rules of the type to refuse.
+// Convert converts in to out; context is the version of out. Nil: the version in out itself. Admission uses it to read back the objects of
+// plugins. The rules of the type refuse whatever a webhook has changed that is not allowed, its kind included.
 func (s *Scheme) Convert(in, out, context any) error {
 	return s.convertInto(in, out, context, s.ConvertToVersion)
 }
@@ -201,7 +200,7 @@ func (s *Scheme) convertInto(in, out, context any, convert func(runtime.Object, 
 	return nil
 }
 
-// ConvertFieldLabel refuses fields that cannot be selected by.
+// ConvertFieldLabel refuses fields that are not selectable.
 func (s *Scheme) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
 	if label == "metadata.name" || label == "metadata.namespace" && !s.WithoutNamespace {
 		return label, value, nil

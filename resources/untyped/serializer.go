@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/resources/untypedjson"
 )
 
-// Serializer reads and writes the objects of a Scheme as JSON, YAML and CBOR. There is no protobuf of what has no Go type.
+// Serializer reads and writes the objects of a Scheme as JSON, YAML and CBOR. Objects without a Go type have no protobuf.
 func (s *Scheme) Serializer() runtime.NegotiatedSerializer { return serializer{s} }
 
 type serializer struct{ scheme *Scheme }
@@ -38,8 +38,7 @@ func (s serializer) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersion
 	return versioning.NewCodec(e, nil, s.scheme, s.scheme, s.scheme, s.scheme, gv, nil, s.scheme.Kind.String())
 }
 
-// DecoderToVersion fills in the defaults of what is decoded, and converts it. As in kube-apiserver, nobody is told of unknown fields
-// in CBOR.
+// DecoderToVersion sets the defaults of a decoded object, and converts it. As in kube-apiserver, unknown fields in CBOR are not reported.
 func (s serializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
 	if s.scheme.Coerce != nil {
 		plain, ok := d.(*json.Serializer)
@@ -48,8 +47,8 @@ func (s serializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersione
 	return versioning.NewCodec(nil, d, asSent{s.scheme}, s.scheme, s.scheme, s.scheme, nil, gv, s.scheme.Kind.String())
 }
 
-// DecodeClean reads an object of a kind that was sent as JSON, and fills in its defaults. It is not ok where there is anything to say against it:
-// a decoder of DecoderToVersion says it, and otherwise makes the same. Strings of the object are parts of data, which must not be changed
+// DecodeClean reads an object of a kind that was sent as JSON, and sets its defaults. ok is false where there is any error or unknown field: a
+// decoder of DecoderToVersion reports it, and otherwise makes the same object. Strings of the object are parts of data, which must not be changed
 // any more.
 func (s *Scheme) DecodeClean(data []byte, kind schema.GroupVersionKind) (obj runtime.Object, ok bool) {
 	if s.Clean == nil || kind.GroupKind() != s.Kind {
@@ -69,8 +68,8 @@ func (s *Scheme) DecodeClean(data []byte, kind schema.GroupVersionKind) (obj run
 	return u, true
 }
 
-// asSent leaves objects without a Go type in the version, and of the kind, that they were sent in: what is wrong with that is said
-// by those who know what was expected.
+// asSent leaves objects without a Go type in the version, and of the kind, that they were sent in: its callers, which know the expected kind,
+// report a wrong one.
 type asSent struct{ *Scheme }
 
 // ConvertToVersion converts the objects of other kinds.
@@ -81,7 +80,7 @@ func (s asSent) ConvertToVersion(in runtime.Object, target runtime.GroupVersione
 	return s.Scheme.ConvertToVersion(in, target)
 }
 
-// Convert copies what was decoded into what was to be filled.
+// Convert copies the decoded object into out.
 func (s asSent) Convert(in, out, context any) error {
 	from, fromOK := in.(*unstructured.Unstructured)
 	into, intoOK := out.(*unstructured.Unstructured)
@@ -92,11 +91,11 @@ func (s asSent) Convert(in, out, context any) error {
 	return nil
 }
 
-// coercing is a decoder of objects that are to be coerced.
+// coercing is a decoder that coerces its objects.
 type coercing struct {
 	runtime.Decoder
 	scheme *Scheme
-	// strict: fields that nobody knows are errors.
+	// strict: unknown fields are errors.
 	strict bool
 }
 

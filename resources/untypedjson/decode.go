@@ -8,12 +8,11 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// Decode reads an object without a Go type, as UnmarshalStrict of sigs.k8s.io/json reads a map: whole numbers are int64 where
-// they fit, and others float64. When ok is false it is not covered or something is wrong with it: a key that is given twice, a text that
-// is not JSON, or no object.
+// Decode reads an object without a Go type, as UnmarshalStrict of sigs.k8s.io/json reads a map: whole numbers are int64 where they fit,
+// and others float64. When ok is false, it is not covered or invalid: a duplicate key, a text that is not JSON, or not an object.
 //
-// Strings of the object are parts of data, which must not be changed any more. Who keeps one for longer than the object clones it, or
-// keeps all of data with it.
+// Strings of the object are parts of data, which must not be changed any more. A caller that keeps a string for longer than the object
+// clones it, or keeps all of data with it.
 func Decode(data []byte) (object map[string]any, ok bool) {
 	if !fastpath.JSONDecode.On() {
 		return nil, false
@@ -29,7 +28,7 @@ func Decode(data []byte) (object map[string]any, ok bool) {
 func readObject(d *jsonscan.Scanner) (map[string]any, bool) {
 	object := map[string]any{}
 	ok := d.Members(func(key string) bool {
-		// A member that is there twice makes one fewer than there are.
+		// A duplicate member does not increase the length.
 		n := len(object)
 		v, ok := readValue(d)
 		object[key] = v

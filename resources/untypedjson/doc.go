@@ -1,3 +1,3 @@
-// Package untypedjson reads JSON of objects without a Go type, as those of custom resources are. Package typedjson, which writes them
-// too, knows the Go types of the API and whatever comes with those; this one knows none, for all who have nothing to do with them.
+// Package untypedjson reads JSON of objects without a Go type, as those of custom resources are. Package typedjson, which also writes
+// them, imports the Go types of the API and their dependencies; this package imports none of them.
 package untypedjson

@@ -6,7 +6,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// at is a column of a built-in type. path and other lead through members of objects, with dots between.
+// at is a column of a built-in type. path and other lead through members of objects, separated by dots.
 func at(name string, kind Kind, path string, other ...string) Column {
 	c := Column{Name: name, Kind: kind, Path: dotted(path)}
 	if len(other) > 0 {
@@ -20,24 +20,24 @@ func number(name, path string) Column { return at(name, Number, path) }
 
 func dotted(path string) Path { return Members(strings.Split(path, ".")...) }
 
-// found is the text at other in the first element of a list whose member is value.
+// found is the text at other in the first element of a list whose member equals value.
 func found(name, list, member, value, other string) Column {
 	return Column{Name: name, Kind: Find, Path: dotted(list), Other: dotted(other), Member: member, Value: value}
 }
 
-// template are the columns of what makes pods.
+// template are the columns of kinds whose controllers create Pods.
 func template(path string, before ...Column) []Column {
 	return append(before, at("containers", Join, path+".spec.containers", "name"), at("images", Join, path+".spec.containers", "image"))
 }
 
-// replicas are the columns of ReplicaSets, and of what was there before them.
+// replicas are the columns of ReplicaSets and of their predecessors, ReplicationControllers.
 func replicas() []Column {
 	return template("spec.template", number("desired", "spec.replicas"), number("current", "status.replicas"), at("ready", Count, "status.readyReplicas"),
 		at("selector", JSON, "spec.selector"))
 }
 
-// builtin are the columns of built-in types that kubectl prints by the same names (see columnNames), and after those of each a few that it
-// does not print so. Those are left out that are computed of many fields, as pods' READY and STATUS are.
+// builtin are the columns of built-in types that kubectl prints by the same names (see columnNames), followed for each type by a few that
+// it does not print so. Columns that are computed from many fields, as pods' READY and STATUS, are left out.
 var builtin = map[string][]Column{
 	"apiservices.apiregistration.k8s.io": {at("service", Pair, "spec.service.namespace", "spec.service.name"),
 		found("available", "status.conditions", "type", "Available", "status")},
@@ -131,7 +131,7 @@ var builtin = map[string][]Column{
 	"volumeattributesclasses.storage.k8s.io": {text("drivername", "driverName")},
 }
 
-// secrets are the resources whose data nobody is to see.
+// secrets is the resource whose data views must not show.
 const secrets = "secrets"
 
 // OfBuiltin returns the view of a built-in type.
@@ -139,7 +139,7 @@ func OfBuiltin(resource string) View {
 	return View{Name: viewName(resource), Resource: resource, Secret: resource == secrets, Columns: builtin[resource]}
 }
 
-// OfCatalog returns the views of the built-in types that a catalog has and that are stored.
+// OfCatalog returns the views of the stored built-in types in a catalog.
 func OfCatalog(catalog *resources.Catalog) (views []View) {
 	seen := map[string]bool{}
 	for t := range catalog.Types {

@@ -9,13 +9,12 @@ import (
 // creation is the JSONPath of a column that all views have.
 const creation = ".metadata.creationTimestamp"
 
-// mostColumns is how many columns of a definition its view has at most, beside those of all views: Postgres has 1,600 in a view, SQLite 2,000, and
-// `rowlock sql` 1,000 in an answer, which are arguments of a function.
+// mostColumns is the greatest number of columns of a definition in its view, besides those of all views: Postgres has 1,600 in a view, SQLite
+// 2,000, and `rowlock sql` 1,000 in an answer, which are arguments of a function.
 const mostColumns = 900
 
-// OfDefinition returns the view of what a CustomResourceDefinition defines, which is given as it is stored; false: it is not established, or going.
-// The columns are those of the version that objects are stored in, without those whose JSONPath is out of the ordinary
-// and those beyond mostColumns.
+// OfDefinition returns the view of the type of a CustomResourceDefinition, given in its stored form; false: it is not established, or is being
+// deleted. The columns are those of the storage version, without those whose JSONPath is not supported and those beyond mostColumns.
 func OfDefinition(definition []byte) (View, bool) {
 	d := gjson.ParseBytes(definition)
 	if d.Get("metadata.deletionTimestamp").String() != "" || d.Get(`status.conditions.#(type=="Established").status`).String() != "True" {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// filter is the one condition that is understood: a member of the elements of a list equals a text.
+// filter is the one supported condition: a member of the elements of a list equals a text.
 var filter = regexp.MustCompile(`^\[\?\(\s*@\.([A-Za-z0-9_-]+)\s*==\s*(?:"([^"\\]*)"|'([^'\\]*)')\s*\)\]`)
 
-// parsed is a JSONPath of a definition, as far as it is one that leads to one value: through members, elements by their number, and
-// at most once through the first element for which a filter holds.
+// parsed is a JSONPath of a definition, if it leads to one value: through members, elements by their number, and at most once
+// through the first element that a filter matches.
 type parsed struct {
 	path          Path
 	found         bool
@@ -18,13 +18,13 @@ type parsed struct {
 	member, value string
 }
 
-// parse reads such a JSONPath; false: it is another one.
+// parse parses such a JSONPath; false: it is another one.
 func parse(text string) (p parsed, ok bool) {
 	text = strings.TrimSpace(text)
 	text = strings.TrimPrefix(strings.TrimSuffix(strings.TrimPrefix(text, "{"), "}"), "$")
 	for text != "" {
 		var step Step
-		// U+0000 ends a text that is handed to a database.
+		// U+0000 ends a text that is passed to a database.
 		if m := filter.FindStringSubmatch(text); m != nil && !p.found && !strings.Contains(m[0], "\x00") {
 			p.found, p.member, p.value = true, m[1], m[2]+m[3]
 			text = text[len(m[0]):]
@@ -58,11 +58,11 @@ func nextStep(text string) (step Step, rest string, ok bool) {
 	case text[0] == '.':
 		step.Member, rest = member(text[1:])
 	}
-	// A quotation mark or a backslash cannot be said in a path of SQLite, and U+0000 in no statement.
+	// A path of SQLite cannot contain a quotation mark or a backslash, and no statement can contain U+0000.
 	return step, rest, step.Member != "" && !strings.ContainsAny(step.Member, "\"\\*\x00")
 }
 
-// member reads a name after a dot. A backslash lets a dot be part of it.
+// member reads a name behind a dot. A backslash escapes a dot in it.
 func member(text string) (name, rest string) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {

@@ -10,21 +10,21 @@ import (
 	"github.com/rowlock/rowlock/resources/follow"
 )
 
-// Keeper has somebody keep the views of all that is served. Every server has one: all want the same.
+// Keeper keeps the views of all served types up to date. Every server has one: all want the same views.
 type Keeper struct {
 	Registry *resources.Registry
 	Store    resources.View
 	Logger   *slog.Logger
-	// Keep makes the views that there are be these. left are those that are not, by their names; they are tried again.
+	// Keep makes the existing views equal to these. left are the failed ones, by their names; they are tried again.
 	Keep func(ctx context.Context, views []View) (left map[string]error, err error)
 
 	builtin []View
 	left    Left
-	// known are the views of definitions by their names, each of the definition at a revision.
+	// known are the views of definitions by their names, each with the revision of its definition.
 	known map[string]ofRevision
 }
 
-// ofRevision is what a definition at a revision has come to.
+// ofRevision is the result for a definition at a revision.
 type ofRevision struct {
 	revision int64
 	view     View
@@ -41,7 +41,7 @@ func (k *Keeper) Run(ctx context.Context) {
 // Begin implements follow.Handler.
 func (k *Keeper) Begin() { k.known = map[string]ofRevision{} }
 
-// Observe implements follow.Handler. Everything is looked at in the end.
+// Observe implements follow.Handler. Turn computes all views.
 func (k *Keeper) Observe([]*resources.Event) {}
 
 // Turn implements follow.Handler.
@@ -83,7 +83,7 @@ func (k *Keeper) Turn(ctx context.Context, t follow.Turn) (again time.Duration, 
 	return k.left.Again(k.Logger, left), nil
 }
 
-// Left tells of views that are not as they should be, and when to try again. Its zero value knows of none.
+// Left has the views that are out of date, and the time of the next attempt. Its zero value has none.
 type Left struct {
 	told  map[string]string
 	pause time.Duration
@@ -94,8 +94,8 @@ const (
 	againLast  = 10 * time.Minute
 )
 
-// Again says after what time the views that are left, with the reasons, are tried again: later and later; 0: there are none. What was not told the last
-// time is logged.
+// Again returns the time until the views in left, with their errors, are tried again, which increases; 0: there are none. It logs errors that differ
+// from the last call's.
 func (l *Left) Again(logger *slog.Logger, left map[string]error) time.Duration {
 	told := make(map[string]string, len(left))
 	for name, err := range left {

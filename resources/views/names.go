@@ -8,13 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// nameMax is how many bytes of a name Postgres keeps.
+// nameMax is the number of bytes of a name that Postgres keeps.
 const nameMax = 63
 
-// viewName is that of the resource. One that is too long is cut, and ends with what tells it from others that begin so.
+// viewName is the view name of a resource. A name that is too long is cut, and ends with a hash that distinguishes it from others with the same
+// beginning.
 func viewName(resource string) string { return cutName(resource, 4) }
 
-// cutName cuts a name that is too long, and puts so many bytes of its hash at the end.
+// cutName cuts a name that is too long, and appends the given number of bytes of its hash.
 func cutName(resource string, hashed int) string {
 	if len(resource) <= nameMax {
 		return resource
@@ -23,8 +24,8 @@ func cutName(resource string, hashed int) string {
 	return fmt.Sprintf("%s~%x", resource[:nameMax-1-2*hashed], sum[:hashed])
 }
 
-// Together are views that can be in one database: of each resource the first, and with names that differ. Where names that were cut are the same, which
-// somebody can have meant to happen, each of them has more of the hash: none is taken for another, whichever was there first.
+// Together selects views that can be in one database: the first of each resource, with distinct names. If cut names are equal, which a user may have
+// caused on purpose, each of them gets more of the hash: none is taken for another, whichever was first.
 func Together(all []View) []View {
 	together := make([]View, 0, len(all))
 	there, named := map[string]bool{}, map[string]int{}
@@ -43,11 +44,11 @@ func Together(all []View) []View {
 	return together
 }
 
-// columnNames gives out names of columns, each once.
+// columnNames records the names of columns, so that each is used once.
 type columnNames map[string]bool
 
-// next is the name of a column that kubectl prints under a title: in lower case, with _ for all but letters, the marks upon them, and digits, of whatever
-// script. Empty: it has none, or is there already.
+// next is the column name for a title that kubectl prints: in lower case, with _ for all characters but letters, combining marks, and digits, in any
+// script. Empty: there is no such name, or it is used already.
 func (n columnNames) next(title string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(title) {
@@ -65,7 +66,7 @@ func (n columnNames) next(title string) string {
 	}
 	if end := nameMax; len(name) > end {
 		for !utf8.RuneStart(name[end]) {
-			end-- // not in the middle of a letter
+			end-- // not in the middle of a character
 		}
 		name = name[:end]
 	}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// schema is that of the version, in JSON.
+// schema is the schema of the version, in JSON.
 func (v Version) schema() string {
 	return fmt.Sprintf(`{"type":"object","description":"Toy is something to play with.","properties":{
 		"spec":{"type":"object","description":"What the toy is like.","properties":{
@@ -28,7 +28,7 @@ func (v Version) schema() string {
 		"status":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}`, v.Color, "What it costs. "+v.Note)
 }
 
-// Definition is the CustomResourceDefinition that means the same as the versions.
+// Definition is the CustomResourceDefinition that is equivalent to the versions.
 func Definition(versions ...Version) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "toys." + Group}}
 	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{Group: Group, Scope: apiextensionsv1.NamespaceScoped,
@@ -50,7 +50,7 @@ func Definition(versions ...Version) (*apiextensionsv1.CustomResourceDefinition,
 	return crd, nil
 }
 
-// openAPI is the schema as documents of OpenAPI have it.
+// openAPI is the schema in the form for documents of OpenAPI.
 func (v Version) openAPI(v2 bool) (*spec.Schema, error) {
 	crd, err := Definition(v)
 	if err != nil {
@@ -71,7 +71,7 @@ func (v Version) openAPI(v2 bool) (*spec.Schema, error) {
 	return s.ToKubeOpenAPI(), nil
 }
 
-// fieldTypes is the schema of all versions, by which the ownership of fields goes.
+// fieldTypes is the schema of all versions for field ownership.
 var fieldTypes = sync.OnceValues(func() (managedfields.TypeConverter, error) {
 	definitions := map[string]*spec.Schema{}
 	for _, v := range Versions() {

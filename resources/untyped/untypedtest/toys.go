@@ -1,4 +1,4 @@
-// Package untypedtest has a kind without a Go type, for tests of what has to work while kinds come and go.
+// Package untypedtest has a kind without a Go type, for tests of behaviour while kinds come and go.
 package untypedtest
 
 import (
@@ -15,17 +15,17 @@ import (
 	"github.com/rowlock/rowlock/resources/untyped"
 )
 
-// Group is that of the toys.
+// Group is the group of the toys.
 const Group = "toys.example.org"
 
-// Version is what a version of the kind Toy is like. It has two, each with rules of its own: v1 has spec.color and spec.price;
-// v2 calls the color a paint, shows no price in tables, and warns. Objects are stored as v1.
+// Version describes a version of the kind Toy. It has two, each with its own rules: v1 has spec.color and spec.price; v2 calls
+// the color a paint, shows no price in tables, and warns. Objects are stored as v1.
 type Version struct {
 	Version string
-	// Color is what the field of the color is called.
+	// Color is the name of the field of the color.
 	Color   string
 	Columns []apiextensionsv1.CustomResourceColumnDefinition
-	// Form and Warning are those of the type (resources.Type).
+	// Form and Warning are fields of the type (resources.Type).
 	Form, Warning string
 	// Selectable are the fields that selectors may name.
 	Selectable []string
@@ -83,7 +83,7 @@ func (v Version) Type() (*resources.Type, error) {
 	return toy, err
 }
 
-// Serve adds versions of the kind to what is served, or changes them, in one step.
+// Serve adds versions of the kind to the registry, or changes them, in one step.
 func Serve(r *resources.Registry, versions ...Version) error {
 	types := make([]*resources.Type, len(versions))
 	for i, v := range versions {
