@@ -59,7 +59,7 @@ func unsent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, requesterKey{}, nil)
 }
 
-// AuthorOf returns the author of what is written in a context. It has no User where the context has none.
+// AuthorOf returns the author of the writes in a context. It has no User where the context has none.
 func AuthorOf(ctx context.Context) Author {
 	if a, ok := ctx.Value(authorKey{}).(Author); ok {
 		return a

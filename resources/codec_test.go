@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// What is encoded is that of encoding/json, with a Go type and without, and is not written over by what is encoded next.
+// An encoded object has the JSON of encoding/json, with a Go type and without, and the next encoding does not overwrite
+// it.
 func TestEncode(t *testing.T) {
 	configMap := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"},
 		ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"key": "<value>"}}

@@ -19,8 +19,8 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
-// FuzzDeclared: what the tags of Go types declare is found to hold, or not to, with the fast path as without, for every type and path
-// that has such tags, and neither changes the object.
+// FuzzDeclared: declarative validation has the same result with the fast path as without, for every type and path with declarations, and
+// neither changes the object.
 func FuzzDeclared(f *testing.F) {
 	types := builtintest.StoredTypes(f)
 	for i := range types {
@@ -45,10 +45,10 @@ func FuzzDeclared(f *testing.F) {
 		if !ok {
 			return
 		}
-		// Upstream logs what it finds by tags alone, and a validation by hand that finds it as well is not asked here.
+		// Upstream logs errors that only the tags find; the hand-written validation that also finds them does not run here.
 		ctx := genericapirequest.WithRequestInfo(klog.NewContext(t.Context(), klog.New(nil)), info)
 		was := obj.DeepCopyObject()
-		// Upstream goes over maps, so that the order of errors is not always the same.
+		// Upstream walks maps, so the order of errors varies.
 		ask := func(on bool) (found []string) {
 			defer fastpath.Declared.Turn(on)()
 			for _, err := range resources.ValidateDeclared(resources.Briefly(strategy), ctx, obj, old, nil, op, declares.DeclarativeValidationConfig(ctx, obj, old)) {
@@ -75,7 +75,7 @@ func decodeRandom(t *testing.T, s *resources.Served, seed int64) runtime.Object 
 	return obj
 }
 
-// TestDeclaredIsCovered: pods, leases and deployments are among what the fast path finds valid.
+// TestDeclaredIsCovered: the fast path finds pods, leases and deployments valid.
 func TestDeclaredIsCovered(t *testing.T) {
 	t.Cleanup(fastpath.Declared.Turn(true))
 	covered := map[string]bool{}
@@ -96,7 +96,7 @@ func TestDeclaredIsCovered(t *testing.T) {
 	}
 }
 
-// TestUpstreamDeclaresInOneWay: no strategy of upstream's validates what is declared in a way of its own, which the fast path would not see.
+// TestUpstreamDeclaresInOneWay: no strategy of upstream's has its own way of declarative validation, which the fast path would miss.
 func TestUpstreamDeclaresInOneWay(t *testing.T) {
 	found := upstreamtest.Find(t, regexp.MustCompile(`\) ValidateDeclaratively\(`), 2000,
 		"k8s.io/kubernetes/pkg", "k8s.io/apiserver", "k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator")

@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// A webhook decodes the options of a review by their kind, which the server's own controllers do not name.
+// A webhook decodes the options of a review by their kind, which the server's own controllers do not set.
 func TestDeletionsNameTheKindOfTheirOptions(t *testing.T) {
 	w := newWay(t)
 	maps := w.typeOf("configmaps")

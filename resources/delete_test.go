@@ -16,7 +16,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// aPod is one that the strategies take: nobody has bound it to a node.
+// aPod is a pod that the strategies accept; it has no node.
 func aPod(name string) *core.Pod {
 	return &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"}, Spec: core.PodSpec{
 		RestartPolicy: core.RestartPolicyAlways, DNSPolicy: core.DNSClusterFirst, TerminationGracePeriodSeconds: ptr.To[int64](30), SecurityContext: &core.PodSecurityContext{},
@@ -35,12 +35,12 @@ func (c *counted) Commit(ctx context.Context, writes ...resources.Write) ([]*res
 	return c.Store.Commit(ctx, writes...)
 }
 
-// A pod without a node goes at once: watchers see it marked and then gone, which is one transaction, as long as nobody objects to the
-// second half.
+// A pod without a node is deleted at once: watchers see it marked and then removed, in one transaction, unless the removal is
+// refused.
 func TestDeletionAtOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		finalizers []string
-		refuse     bool // admission refuses to remove what is marked
+		refuse     bool // admission refuses to remove a marked object
 		events     string
 		commits    int
 		reason     metav1.StatusReason
@@ -81,7 +81,7 @@ func TestDeletionAtOnce(t *testing.T) {
 	}
 }
 
-// eventsOf are those of all pods after a revision, and the object of the last one.
+// eventsOf are the events of all pods after a revision, and the object of the last one.
 func eventsOf(t *testing.T, s resources.Store, after int64) (events string, last *resources.Object) {
 	w, err := s.Watch(t.Context(), resources.WatchOptions{Resource: "pods", After: after})
 	if err != nil {
@@ -103,7 +103,7 @@ func eventsOf(t *testing.T, s resources.Store, after int64) (events string, last
 	return strings.Join(all, ","), last
 }
 
-// refusal is admission that may object to the deletion of what is marked.
+// refusal is admission that may refuse the deletion of a marked object.
 type refusal struct{ refuses bool }
 
 func (refusal) Handles(admission.Operation) bool { return true }

@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Whoever deletes what nobody can read has to be allowed to, besides the deletion; nobody else is asked, and what can be read stays.
+// The deletion of an unreadable object needs a permission besides delete; nothing else is checked, and a readable object stays.
 func TestPipelineDeletesUnread(t *testing.T) {
 	w := newWay(t)
 	maps := w.typeOf("configmaps")
@@ -40,7 +40,7 @@ func TestPipelineDeletesUnread(t *testing.T) {
 	_, err = remove("whole")
 	w.expect(err, metav1.StatusReasonConflict, asked("whole", "Conflict")...)
 	_, err = remove("nothing")
-	if err == nil || apierrors.ReasonForError(err) != "" { // the caller makes a status of it
+	if err == nil || apierrors.ReasonForError(err) != "" { // the caller makes a Status of it
 		t.Errorf("of what is not there: %v", err)
 	}
 	w.steps = nil

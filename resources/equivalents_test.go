@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/resources/builtin"
 )
 
-// mapperSeen is an admission plugin that keeps the mapper of equivalent resources that it was given.
+// mapperSeen is an admission plugin that keeps the mapper of equivalent resources that it got.
 type mapperSeen struct {
 	mapper runtime.EquivalentResourceMapper
 }
@@ -25,7 +25,7 @@ func (m *mapperSeen) Validate(_ context.Context, _ admission.Attributes, o admis
 	return nil
 }
 
-// Plugins learn in which versions and under which names the objects of a resource are served, by the catalog of the request.
+// Plugins get the versions and names under which the objects of a resource are served, by the catalog of the request.
 func TestEquivalentResources(t *testing.T) {
 	w := newWay(t)
 	m := &mapperSeen{}

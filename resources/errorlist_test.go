@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A list of errors that is too long is cut, and says how many are missing; others are as they were.
+// A list of errors that is too long is cut, and says how many are missing; other lists stay unchanged.
 func TestAtMost(t *testing.T) {
 	errs := make(field.ErrorList, mostErrors+5)
 	for i := range errs {

@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// ruled is a type whose objects are written only while a rule is as it was.
+// ruled is a type whose objects are written only while a rule is unchanged.
 func (w *way) ruled(rule *resources.Object, computed *int) *resources.Type {
 	t := *w.typeOf("configmaps")
 	t.Allocate = func(context.Context, resources.Reader, runtime.Object, runtime.Object) ([]resources.Write, error) {
@@ -23,8 +23,8 @@ func (w *way) ruled(rule *resources.Object, computed *int) *resources.Type {
 	return &t
 }
 
-// What is expected beside a write is not taken for a conflict of the object, which would be computed again and again: every
-// verb ends with the error.
+// A failed expectation is not treated as a conflict of the object, which would be computed again and again: every verb ends
+// with the error.
 func TestPipelineExpects(t *testing.T) {
 	w := newWay(t)
 	rule := commit(t, w.store, write(resources.Create, 0, 1))
@@ -42,7 +42,7 @@ func TestPipelineExpects(t *testing.T) {
 			_, _, err := w.Update(w.request("update", maps, name), &resources.UpdateRequest{Type: maps, Name: name,
 				Change: func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
 					obj := existing.DeepCopyObject().(*core.ConfigMap)
-					obj.Data = map[string]string{"rule": strconv.Itoa(len(obj.Data["rule"]))} // always something else
+					obj.Data = map[string]string{"rule": strconv.Itoa(len(obj.Data["rule"]))} // always another value
 					return obj, nil
 				}})
 			return err
@@ -71,7 +71,7 @@ func TestPipelineExpects(t *testing.T) {
 	}
 	for i, verb := range verbs {
 		computed = 0
-		name := []string{"b", "a", "b", "a"}[i] // what is created does not exist
+		name := []string{"b", "a", "b", "a"}[i] // the created object does not exist
 		var unexpected *resources.ExpectationError
 		if err := verb.do(name); !errors.As(err, &unexpected) || unexpected.Key != rule.Key || number(unexpected.Current) != 2 || computed != 1 {
 			t.Errorf("%s by a rule that has changed: %v, after it was computed %d times", verb.name, err, computed)
@@ -83,7 +83,7 @@ func TestPipelineExpects(t *testing.T) {
 	}
 }
 
-// nameTaken finds a name taken whose object is gone when one looks.
+// nameTaken is a store that finds a name taken, but has no object with it.
 type nameTaken struct {
 	resources.Store
 	commits int
@@ -96,7 +96,7 @@ func (s *nameTaken) Commit(context.Context, ...resources.Write) ([]*resources.Ob
 	return nil, resources.ErrExists
 }
 
-// A create that expects something takes nothing of a supply: the name that was taken is its own.
+// A create with an expectation allocates nothing from a supply, so the taken name is its own.
 func TestCreateThatExpectsFindsItsNameTaken(t *testing.T) {
 	w := newWay(t)
 	rule := commit(t, w.store, write(resources.Create, 0, 1))

@@ -1,6 +1,6 @@
 package resources
 
-// ValidateDeclared is what a strategy declares of an object, with its fast path or without.
+// ValidateDeclared is the declarative validation of a strategy, with its fast path or without.
 var ValidateDeclared = briefly.ValidateDeclaratively
 
 // Briefly makes the first argument of ValidateDeclared.

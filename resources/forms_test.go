@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Encodings that a list makes are kept while there is room for them, those of single objects always.
+// Encodings for lists are kept while there is room for them, those for single objects always.
 func TestFormsAreKeptWhileThereIsRoom(t *testing.T) {
 	large := make([]byte, FormsRoom/3)
 	built := 0
@@ -38,7 +38,7 @@ func TestFormsAreKeptWhileThereIsRoom(t *testing.T) {
 	runtime.KeepAlive(objects)
 }
 
-// What an object's forms took is free again when the object is gone.
+// The room of an object's forms is freed when the object is collected.
 func TestRoomIsGivenBack(t *testing.T) {
 	var r room
 	o := LoadObject(Key{Name: "a"}, 1, nil, nil, nil)
@@ -46,8 +46,8 @@ func TestRoomIsGivenBack(t *testing.T) {
 		t.Fatal("the room has another size")
 	}
 	runtime.KeepAlive(o)
-	for r.used.Load() > 0 { // o is not alive any more
-		runtime.GC() // a cleanup runs some time after the collection that finds the object
+	for r.used.Load() > 0 { // o is not reachable any more
+		runtime.GC() // a cleanup runs some time after the collection that finds the object unreachable
 		runtime.Gosched()
 	}
 }
@@ -77,7 +77,7 @@ func TestMovedObjectIsTheSame(t *testing.T) {
 	}
 }
 
-// What a type that was replaced has made of an object is forgotten when another makes it, and its room is free again.
+// The form that a replaced type has made is dropped when another type makes it, and its room is freed.
 func TestFormsOfReplacedTypes(t *testing.T) {
 	o := LoadObject(Key{Name: "a"}, 1, nil, nil, nil)
 	build := func() ([]byte, error) { return make([]byte, 1000), nil }
@@ -108,7 +108,7 @@ func TestFormsOfReplacedTypes(t *testing.T) {
 	runtime.KeepAlive(o)
 }
 
-// Of a type without a Go type, encodings go with what makes them: bytes with the form of objects, cells with the type itself.
+// For a type without a Go type, encodings depend on their maker: bytes on the form of objects, cells on the type itself.
 func TestFormID(t *testing.T) {
 	one, two := &Type{Untyped: true, Form: "f"}, &Type{Untyped: true, Form: "f"}
 	first := one.FormID("cells", false)

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// After any changes, groups are found by their names and stand in their order, and what has changed since any catalog before is
-// what is another group.
+// After any changes, groups are found by their names and are in their order, and the groups that changed since any earlier
+// catalog are those that are different.
 func TestGroupsOfCatalogs(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 8))
 	r := NewRegistry()
-	model := map[string]int{} // by name, the priority
+	model := map[string]int{} // priorities by name
 	catalogs := []*Catalog{r.Catalog()}
 	for range 400 {
 		r.Edit(func(e *Edit) {

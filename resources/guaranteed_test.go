@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// staleStore has at hand what was current when it was made: another server has written since.
+// staleStore has cached the state of the time when it was made: another server has written since.
 type staleStore struct {
 	resources.Store
 	old     *resources.Object
@@ -36,7 +36,7 @@ func (s *staleStore) Commit(ctx context.Context, writes ...resources.Write) ([]*
 
 var key = resources.Key{Resource: "things", Name: "a"}
 
-// write is one that stores a number.
+// write is a write that stores a number.
 func write(op resources.Op, from int64, n int) resources.Write {
 	d := resources.Draft{Data: fmt.Appendf(nil, `{"kind":"Thing","metadata":{"resourceVersion":"0"},"n":%d}`, n)}
 	d.RevisionStart, d.RevisionEnd, _ = resources.RevisionSpan(d.Data)
@@ -69,7 +69,7 @@ func TestGuaranteedUpdateOfStaleState(t *testing.T) {
 	}
 }
 
-// Neither "nothing to do" nor a refusal is believed of stale state.
+// Neither "nothing to do" nor a refusal is accepted on the basis of stale state.
 func TestGuaranteedUpdateLooksAgain(t *testing.T) {
 	s := sqlitetest.Open(t)
 	old := commit(t, s, write(resources.Create, 0, 1))
@@ -85,7 +85,7 @@ func TestGuaranteedUpdateLooksAgain(t *testing.T) {
 			t.Errorf("%s: %v, after seeing %v: %v", name, current, saw, err)
 		}
 	}
-	// The object has gone, and has come.
+	// The object was deleted and created again.
 	last := commit(t, s, resources.Write{Op: resources.Delete, Key: key, From: old.Revision + 1})
 	for name, old := range map[string]*resources.Object{"gone": last, "never there": nil} {
 		rounds := 0
@@ -128,7 +128,7 @@ func (s *losingStore) Commit(ctx context.Context, writes ...resources.Write) ([]
 	return nil, &resources.ConflictError{Key: writes[0].Key, Current: current}
 }
 
-// A loop that keeps losing ends with its context.
+// A loop that always loses ends with its context.
 func TestGuaranteedUpdateEnds(t *testing.T) {
 	s := sqlitetest.Open(t)
 	commit(t, s, write(resources.Create, 0, 1))

@@ -51,7 +51,7 @@ func TestRevisionIsThatOfMetadata(t *testing.T) {
 	}
 }
 
-// Without a Go type the keys of metadata are in order, so that what clients name comes first.
+// Without a Go type the keys of metadata are sorted, so the client's own names may come first.
 func TestRevisionOfUntyped(t *testing.T) {
 	for _, before := range []string{"", `"annotations":{"resourceVersion":"3","a":"\"resourceVersion\":\"4\""},"labels":{"resourceVersion":"5"},` +
 		`"managedFields":[{"fieldsV1":{"f:metadata":{"resourceVersion":"6"}}}],`} {
@@ -111,7 +111,7 @@ func FuzzRevisionSpan(f *testing.F) {
 	})
 }
 
-// Bytes of any kind are searched without harm.
+// The search tolerates arbitrary bytes.
 func FuzzRevisionSpanOfGarbage(f *testing.F) {
 	f.Add([]byte(`"resourceVersion":"`))
 	f.Add([]byte(`{"resourceVersion":""}`))

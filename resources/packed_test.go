@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is read of a packed object into a room is its data, however much room there is, and that of an object that is not packed is its own.
+// DataIn returns the data of a packed object, whatever the size of the room, and an unpacked object's own data.
 func TestDataIn(t *testing.T) {
 	same := func(set map[string]string) map[string]string { return set }
 	place := func(data []byte) []byte { return data }

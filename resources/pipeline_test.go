@@ -23,13 +23,13 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// gates write down what they are asked, in the order in which they are.
+// gates record the calls that they get, in order.
 type gates struct {
 	steps  []string
-	denied string // a verb that nobody may
-	refuse string // a step at which admission refuses
+	denied string // a verb that is forbidden
+	refuse string // the step at which admission refuses
 	during func(step string)
-	// unrecorded is why the audit records nothing.
+	// unrecorded is the error with which the audit refuses to begin.
 	unrecorded error
 }
 
@@ -107,7 +107,7 @@ func (w *way) typeOf(name string) *resources.Type {
 	return t
 }
 
-// request is the context of a request of jane's.
+// request is the context of a request from jane.
 func (w *way) request(verb string, t *resources.Type, name string, subresource ...string) context.Context {
 	return resources.Actor{Info: &user.DefaultInfo{Name: "jane"}}.Request(w.Context(), verb, t, t.KeyOf("ns", name), subresource...)
 }
@@ -127,7 +127,7 @@ func (w *way) config(name string) runtime.Object {
 	return &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 }
 
-// Every write passes every step, in its order, and once, but for those that an attempt that was lost repeats.
+// Every write passes every step, in order, and once, except those that are repeated after a lost attempt.
 func TestPipelineOrder(t *testing.T) {
 	w := newWay(t)
 	maps := w.typeOf("configmaps")
@@ -170,7 +170,7 @@ func TestPipelineOrder(t *testing.T) {
 		"audit jane delete ns/a done")
 }
 
-// Whoever may not do something learns nothing, and nothing that he sends is read; what admission refuses is not written.
+// A forbidden request reveals nothing, and its body is not read; a write that admission refuses is not stored.
 func TestPipelineRefuses(t *testing.T) {
 	w := newWay(t)
 	maps := w.typeOf("configmaps")
@@ -182,7 +182,7 @@ func TestPipelineRefuses(t *testing.T) {
 	}
 	w.expect(err, metav1.StatusReasonForbidden, "authorize jane create ", "audit jane create ns/ Forbidden")
 
-	// A patch that comes to a create has to be allowed as one.
+	// A patch that turns into a create has to be allowed as a create.
 	_, _, err = w.Update(w.request("patch", maps, "a"), &resources.UpdateRequest{Type: maps, Name: "a", ForceCreate: true,
 		Change: func(context.Context, runtime.Object, *resources.Object) (runtime.Object, error) {
 			return w.config("a"), nil
@@ -204,8 +204,8 @@ func TestPipelineRefuses(t *testing.T) {
 	}
 }
 
-// The audit is told of every write once, whatever becomes of it and wherever that shows: what cannot be read, too. Whoever may not
-// do something has nothing read.
+// The audit records every write once, whatever its outcome and wherever it fails, also a body that cannot be read. The body of a
+// forbidden request is not read.
 func TestPipelineAuditsAll(t *testing.T) {
 	w := newWay(t)
 	maps, pods := w.typeOf("configmaps"), w.typeOf("pods")
@@ -239,7 +239,7 @@ func TestPipelineAuditsAll(t *testing.T) {
 		w.expect(write(w.request(verb, maps, "a")), metav1.StatusReasonForbidden, "authorize jane "+verb+" a", "audit jane "+verb+" ns/a Forbidden")
 	}
 
-	// What the audit cannot begin with is not done, nor is anybody asked.
+	// A write that the audit refuses to begin is not done, and is not authorized either.
 	w.unrecorded = broken
 	_, err := w.Create(w.request("create", maps, "a"), &resources.CreateRequest{Type: maps, Decode: object})
 	w.expect(err, metav1.StatusReasonBadRequest)
@@ -252,7 +252,7 @@ func TestPipelineAuditsAll(t *testing.T) {
 	w.expect(w.Connect(connect, pods, object), metav1.StatusReasonForbidden, "authorize jane connect a")
 }
 
-// A collection is one write to the audit, as it is one request.
+// A collection is one write for the audit, as it is one request.
 func TestPipelineAuditsCollections(t *testing.T) {
 	w := newWay(t)
 	maps := w.typeOf("configmaps")
@@ -271,8 +271,8 @@ func TestPipelineAuditsCollections(t *testing.T) {
 		"admit jane DELETE configmaps/", "validate jane DELETE configmaps/", "audit jane deletecollection ns/ done")
 }
 
-// An object that is too large with its managedFields is stored without, which is still one write; one that is nothing without
-// them (an apply) is not.
+// An object that is too large with its managedFields is stored without them, as one write; one that needs them (an apply) is
+// refused.
 func TestPipelineTooLarge(t *testing.T) {
 	w := newWay(t)
 	w.store = narrow{w.store}
@@ -320,7 +320,7 @@ func (s narrow) Commit(ctx context.Context, writes ...resources.Write) ([]*resou
 	return s.Store.Commit(ctx, writes...)
 }
 
-// What the chain of a server has asked is not asked again, unless it is another request or another user.
+// A permission that the server's chain has obtained is not requested again, except for another request or another user.
 func TestPipelineKnowsPermission(t *testing.T) {
 	w := newWay(t)
 	maps := w.typeOf("configmaps")
@@ -339,7 +339,7 @@ func TestPipelineKnowsPermission(t *testing.T) {
 		if _, err := w.Create(tc.ctx, &resources.CreateRequest{Type: maps, Object: w.config("a"), DryRun: true}); err != nil {
 			t.Fatal(err)
 		}
-		asked := 1 // by the chain
+		asked := 1 // by the server's chain
 		for _, s := range w.steps[1:] {
 			if strings.HasPrefix(s, "authorize") {
 				asked++
@@ -351,7 +351,7 @@ func TestPipelineKnowsPermission(t *testing.T) {
 	}
 }
 
-// An operation is admitted as what it is; what it writes belongs to it. A scale is admitted as a Scale.
+// An operation is admitted as itself; its writes are part of it. A scale is admitted as a Scale.
 func TestPipelineOperation(t *testing.T) {
 	w := newWay(t)
 	pods, sets := w.typeOf("pods"), w.typeOf("replicasets.apps")
@@ -372,7 +372,7 @@ func TestPipelineOperation(t *testing.T) {
 	w.expect(err, metav1.StatusReasonNotFound, "authorize jane update none", "audit jane update ns/none NotFound")
 }
 
-// The door to Rowlock's own rows opens for nothing else.
+// Rows gives access to Rowlock's own rows only.
 func TestRowsAreInternal(t *testing.T) {
 	s := sqlitetest.Open(t)
 	rows := resources.NewRows(s)

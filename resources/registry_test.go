@@ -44,7 +44,7 @@ func ended(s *Served) bool {
 	}
 }
 
-// What a change does not touch is the same after it, with all that was derived from it.
+// The groups that a change does not touch stay the same, with all results derived from them.
 func TestServedOutlivesWhatDoesNotConcernIt(t *testing.T) {
 	r := NewRegistry()
 	r.set(widgetsV1, widgetType(""))
@@ -64,7 +64,7 @@ func TestServedOutlivesWhatDoesNotConcernIt(t *testing.T) {
 	}
 }
 
-// A type that shows the same bytes takes the place of another without an end; any other ends it.
+// A type that shows the same bytes replaces another one without ending it; any other ends it.
 func TestEndOfServed(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -98,7 +98,7 @@ func TestEndOfServed(t *testing.T) {
 	}
 }
 
-// The type behind a name in the store is that of the stored version, and goes with the last version.
+// The type with a name in the store is that of the storage version, and is removed with the last version.
 func TestStoredTypeOfVersions(t *testing.T) {
 	r, v2 := NewRegistry(), schema.GroupVersion{Group: "example.org", Version: "v2"}
 	one, two := widgetType(""), widgetType("")
@@ -120,7 +120,7 @@ func TestStoredTypeOfVersions(t *testing.T) {
 	}
 }
 
-// An edit sees what it has changed itself, and others see all of it or nothing.
+// An edit sees its own changes, and others see all of it or nothing.
 func TestEditIsOneStep(t *testing.T) {
 	r := NewRegistry()
 	before := r.Catalog()
@@ -144,7 +144,7 @@ func TestEditIsOneStep(t *testing.T) {
 	}
 }
 
-// To add one of many types costs what it costs to add one of few, but for a copy of the list of groups.
+// BenchmarkSetType: adding a type costs the same among many as among few, except for a copy of the list of groups.
 func BenchmarkSetType(b *testing.B) {
 	for _, types := range []int{10, 1000} {
 		b.Run(fmt.Sprint(types), func(b *testing.B) {

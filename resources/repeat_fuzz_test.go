@@ -13,8 +13,8 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// FuzzRepetitions: the same updates, in whatever order and however often, have the same answers and leave the same, whether repetitions are
-// remembered or computed again.
+// FuzzRepetitions: the same updates, in any order and number, have the same answers and results, whether repetitions are remembered or
+// computed again.
 func FuzzRepetitions(f *testing.F) {
 	for _, seed := range []string{"aaaa", "aabbaabb", "aaAaab", "aaxaabxb", "abcabcabcaaabbbccc", "aayaa"} {
 		f.Add(seed)
@@ -63,7 +63,7 @@ func repetitions(t *testing.T, steps string, on bool) (answers []string) {
 	return answers
 }
 
-// dataOf is what a ConfigMap has, without what differs from one to the next.
+// dataOf is the data of a ConfigMap, without the parts that always differ.
 func dataOf(o *resources.Object) string {
 	data := string(o.Data)
 	for i := range data {

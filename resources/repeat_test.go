@@ -14,14 +14,14 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// memory remembers all updates for good.
+// memory remembers all updates for ever.
 type memory map[resources.Digest]bool
 
 func (m memory) Repeatable(_, _ runtime.Object) bool { return true }
 func (m memory) Has(d resources.Digest) bool         { return m[d] }
 func (m memory) Add(d resources.Digest)              { m[d] = true }
 
-// looker is admission that looks at objects: it changes them, or refuses.
+// looker is admission that reads objects: it changes them, or refuses.
 type looker struct {
 	*gates
 	admit, validate func(a admission.Attributes) error
@@ -41,8 +41,8 @@ func (l *looker) Validate(ctx context.Context, a admission.Attributes, o admissi
 	return l.validate(a)
 }
 
-// An update that changed nothing is not computed again while the object is as it was; who decides about it is asked all the same,
-// and sees the objects.
+// An update that changed nothing is not computed again while the object stays the same; authorization and admission still run,
+// and see the objects.
 func TestRepetitions(t *testing.T) {
 	t.Cleanup(fastpath.Repeats.Turn(true))
 	w := newWay(t)
@@ -87,7 +87,7 @@ func TestRepetitions(t *testing.T) {
 		}
 	}
 	expect("two", first...)
-	expect("one", first...) // the object is another
+	expect("one", first...) // the object is at another revision
 	if len(known) != 1 {
 		t.Errorf("%d updates are remembered, want the one that changed nothing", len(known))
 	}
@@ -123,7 +123,7 @@ func TestRepetitions(t *testing.T) {
 		t.Error("what admission has changed was not written")
 	}
 	before := len(known)
-	expect("one", first...) // changes nothing, but by what admission did
+	expect("one", first...) // changes nothing except by admission
 	plugin.admit = nil
 	warns = true
 	expect("three", first...)

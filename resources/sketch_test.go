@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// What the selectors match may match, whatever the object was made by; and most of what they do not match is known by its sketch.
+// An object that the selectors match may match by its sketch, however it was made; and sketches exclude most of the others.
 func TestSketchesAgreeWithSelectors(t *testing.T) {
 	t.Cleanup(fastpath.Sketches.Turn(true))
 	random := rand.New(rand.NewPCG(1, 2))
@@ -32,7 +32,7 @@ func TestSketchesAgreeWithSelectors(t *testing.T) {
 		place := func(data []byte) []byte { return data }
 		packed := made.Packed(place, same)
 		objects := []*Object{made, made.At(9), made.Moved(place, same), packed, packed.Unpacked(), LoadObject(made.Key, 7, made.Data, own, ownFields),
-			{Key: made.Key, Labels: own, Fields: ownFields}} // which nobody made a sketch of
+			{Key: made.Key, Labels: own, Fields: ownFields}} // made without a sketch
 		l, err := labels.Parse(selectorText(random, []string{"K=V", "K==V", "K!=V", "K in (V)", "K in (V,b)", "K notin (V)", "K", "!K"}))
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +62,7 @@ func TestSketchesAgreeWithSelectors(t *testing.T) {
 			}
 		}
 	}
-	if known < apart/3 { // the others are told by !=, notin, and by keys alone
+	if known < apart/3 { // the others depend on !=, notin, or keys alone
 		t.Errorf("of %d that do not match, sketches know %d", apart, known)
 	}
 }
@@ -77,7 +77,7 @@ func selectorText(random *rand.Rand, terms []string) string {
 	return strings.Join(chosen, ",")
 }
 
-// FuzzSketches: what is without a sketch, as where the path is off, and what is with one, are selected alike.
+// FuzzSketches: objects are selected alike with a sketch and without one, as where the path is off.
 func FuzzSketches(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"a=1,b=2", "a=1", "spec.x=y"}, {"a=1", "a in (1),b!=2", "spec.x!=y"}, {"", "a=,!b", "spec.x="}, {"a=", "a=,a", "metadata.name=p"},
@@ -102,7 +102,7 @@ func FuzzSketches(f *testing.F) {
 			return
 		}
 		o := NewObject(Key{"pods", "n", "p"}, Draft{Data: []byte(`{"metadata":{"resourceVersion":"0"}}`), RevisionStart: 32, RevisionEnd: 33, Labels: set, Fields: set}, 7)
-		// The name and the namespace are none of the fields that a sketch has, whatever the set says of them.
+		// The name and the namespace are not among the fields of a sketch, whatever the set has for them.
 		known := s.RequiresExactMatch
 		_, byName := known("metadata.name")
 		_, byNamespace := known("metadata.namespace")

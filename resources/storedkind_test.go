@@ -14,8 +14,8 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// FuzzStoredKind: what is stored, by this release or in another order of keys, is decoded the same whether its kind is known
-// from its first bytes or found out by upstream's serializer.
+// FuzzStoredKind: a stored object, in this release's form or with another order of keys, is decoded the same whether its
+// kind is read from the first bytes or found by upstream's serializer.
 func FuzzStoredKind(f *testing.F) {
 	types := builtintest.StoredTypes(f)
 	for i := range types {
@@ -29,9 +29,9 @@ func FuzzStoredKind(f *testing.F) {
 			t.Fatalf("%.100s does not begin with its kind", data)
 		}
 		switch form % 4 {
-		case 1: // an encoder that has keys in the order of the alphabet
+		case 1: // an encoder with sorted keys
 			data = append([]byte(`{"apiVersion":"`+s.StorageVersion.String()+`","kind":"`+s.Type.Kind+`",`), rest...)
-		case 2: // a field that this release does not know
+		case 2: // an unknown field
 			data = append(s.Head(s.StorageVersion), append([]byte(`"unknown":{"a":[1]},`), rest...)...)
 		case 3: // the kind is elsewhere
 			data = append(append([]byte{'{'}, rest[:len(rest)-1]...), `,"kind":"`+s.Type.Kind+`","apiVersion":"`+s.StorageVersion.String()+`"}`...)
@@ -55,7 +55,7 @@ func FuzzStoredKind(f *testing.F) {
 	})
 }
 
-// What cannot be decoded is refused by upstream's serializer, with the key of the object, whether the path is on or off.
+// Upstream's serializer refuses data that cannot be decoded, with the key of the object, whether the path is on or off.
 func TestStoredGarbage(t *testing.T) {
 	for _, s := range builtintest.StoredTypes(t) {
 		if s.GroupResource.String() != "secrets" {

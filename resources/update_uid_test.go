@@ -8,7 +8,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// Who means an object that is not there is told so before admission is asked about another.
+// A request with the UID of a missing object gets its error before admission is called.
 func TestUIDBeforeAdmission(t *testing.T) {
 	w := newWay(t)
 	maps := w.typeOf("configmaps")

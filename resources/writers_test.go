@@ -11,23 +11,23 @@ import (
 	"testing"
 )
 
-// writers are the files that may name a Writer or call Commit: the pipeline's, the door to Rowlock's own rows, and cmd, which
-// opens the store and gives it to these. Nobody else can write around the pipeline.
+// writers are the files that may name a Writer or call Commit: the pipeline's, the access to Rowlock's own rows, and cmd,
+// which opens the store and passes it to these. No other code can write around the pipeline.
 var writers = []string{
 	"resources/store.go",         // the contract
 	"resources/pipeline.go",      // holds the store
 	"resources/create.go",        // commits a create
-	"resources/timed.go",         // commits, and notes how long that took
+	"resources/timed.go",         // commits, and measures the duration
 	"resources/guaranteed.go",    // commits an update, a deletion, an operation
-	"resources/delete_unread.go", // commits the deletion of what cannot be read
+	"resources/delete_unread.go", // commits the deletion of an unreadable object
 	"resources/rows.go",          // the rows that no API serves
 }
 
-// apart are the folders in which Commit is something else: the store itself and its conformance suite, and tools.
+// apart are the folders in which Commit means something else: the store itself and its conformance suite, and tools.
 var apart = []string{"sqlstore", "migrations", "resources/storetest", "e2e", ".git"}
 
-// Handlers, controllers, bootstrap and repairs write through the pipeline: outside of writers, nothing mentions the types by
-// which one could do otherwise, and nothing is called Commit.
+// Handlers, controllers, bootstrap and repairs write through the pipeline: outside of writers, no code names the types with
+// which it could do otherwise, and no function is called Commit.
 func TestOnlyThePipelineWrites(t *testing.T) {
 	root := ".."
 	seen := 0
@@ -57,7 +57,7 @@ func TestOnlyThePipelineWrites(t *testing.T) {
 	}
 }
 
-// What the test above is to find is found.
+// TestWritersAreFound checks that the test above finds what it has to find.
 func TestWritersAreFound(t *testing.T) {
 	for source, want := range map[string]int{
 		`package a; import "github.com/rowlock/rowlock/resources"; func f(s resources.Store) {}`:                    1,
@@ -73,7 +73,7 @@ func TestWritersAreFound(t *testing.T) {
 	}
 }
 
-// offences are the mentions of a way to write in a file.
+// offences are the uses of a way to write in a file.
 func offences(t *testing.T, path string, source any) (found []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, source, parser.SkipObjectResolution)
@@ -95,7 +95,7 @@ func offences(t *testing.T, path string, source any) (found []string) {
 				found = append(found, n.Sel.Name)
 				return false
 			}
-			ast.Inspect(n.X, visit) // and not the selected name, which is one of another type
+			ast.Inspect(n.X, visit) // and not the selected name, which belongs to another type
 			return false
 		case *ast.InterfaceType:
 			for _, m := range n.Methods.List {
@@ -104,7 +104,7 @@ func offences(t *testing.T, path string, source any) (found []string) {
 				}
 			}
 		case *ast.Ident:
-			// Within the package the types have no package before them.
+			// Within the package the types have no qualifier.
 			if file.Name.Name == "resources" && (n.Name == "Store" || n.Name == "Writer") {
 				found = append(found, n.Name)
 			}

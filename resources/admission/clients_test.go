@@ -13,15 +13,15 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
-// TestWhatPluginsAsk reads in the source of the plugins which types they ask for: of informers (storeInformers has these groups,
-// and is nil but for them), and of the client (server's pluginClient, likewise). Another one would be a nil pointer, in the
-// worst case at the first request that needs it.
+// TestWhatPluginsAsk finds in the source of the plugins which types they ask for: from informers (storeInformers has these
+// groups, and nil for all others), and from the client (server's pluginClient, likewise). A new one would be a nil pointer, in
+// the worst case at the first request that needs it.
 func TestWhatPluginsAsk(t *testing.T) {
 	informer := regexp.MustCompile(`\.(\w+)\(\)\.(V\d\w*)\(\)\.(\w+)\(\)`)
 	client := regexp.MustCompile(`\.([A-Z][a-z]\w*V\d\w*)\(\)\.(\w+)\(`)
 	informers, clients, packages := map[string]bool{}, map[string]bool{}, 0
-	asking := []string{"k8s.io/kubernetes/pkg/quota/v1", "k8s.io/pod-security-admission/admission", // behind two of them
-		"k8s.io/apiserver/pkg/admission/configuration"} // behind webhooks
+	asking := []string{"k8s.io/kubernetes/pkg/quota/v1", "k8s.io/pod-security-admission/admission", // packages that two of them use
+		"k8s.io/apiserver/pkg/admission/configuration"} // package that webhooks use
 	imports := upstreamtest.Imports(t, upstreamtest.ParseFile(t, "plugins.go"))
 	maps.Copy(imports, upstreamtest.Imports(t, upstreamtest.ParseFile(t, "webhooks.go")))
 	for _, pkg := range imports {

@@ -8,7 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// All of kube-apiserver's plugins are there. One that is new, or that kube-apiserver no longer has, is not left out in silence.
+// TestPluginsAreListed checks that the list has all of kube-apiserver's plugins. A plugin that is new, or that was removed,
+// does not go unnoticed.
 func TestPluginsAreListed(t *testing.T) {
 	known := slices.Sorted(maps.Keys(registrations(Config{}, nil)))
 	if diff := cmp.Diff(slices.Sorted(slices.Values(Names())), known); diff != "" {

@@ -23,7 +23,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// criteria are what upstream's matcher asks of a webhook or a policy.
+// criteria are the conditions of a webhook or a policy, as upstream's matcher reads them.
 type criteria struct {
 	admissionregistrationv1.MatchResources
 }
@@ -48,7 +48,7 @@ type oneNamespace struct {
 
 func (o oneNamespace) Get(string) (*corev1.Namespace, error) { return o.namespace, nil }
 
-// twoVersions are of one resource.
+// twoVersions returns two versions of one resource as equivalents.
 type twoVersions struct{ admission.ObjectInterfaces }
 
 func (twoVersions) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper {
@@ -60,7 +60,8 @@ func (twoVersions) GetEquivalentResourceMapper() runtime.EquivalentResourceMappe
 	return r
 }
 
-// FuzzSelections: where the path says that nobody is for a write, upstream says so of each.
+// FuzzSelections: if the fast path says that nothing applies to a write, upstream's matcher says so of each webhook or
+// policy.
 func FuzzSelections(f *testing.F) {
 	f.Add("v1", "configmaps", "CREATE", "a=1", "", uint8(0))
 	f.Add("v2", "configmaps/status", "*", "", "hook=1", uint8(1))
@@ -97,12 +98,12 @@ func FuzzSelections(f *testing.F) {
 		if none := s.none(context.Background(), a, twoVersions{}); none && (matches || err != nil) {
 			t.Errorf("upstream says that it is for the write (%v, %v), the path that it is not: %+v", matches, err, one)
 		} else if !none && !matches && err == nil {
-			t.Errorf("upstream says that it is not for the write, and is asked: %+v", one) // it may be, but nothing here needs it
+			t.Errorf("upstream says that it is not for the write, and is asked: %+v", one) // this may happen, but no case here needs it
 		}
 	})
 }
 
-// writeOf is a write of a ConfigMap, of those that the bits choose from.
+// writeOf is a write of a ConfigMap, chosen by the bits.
 func writeOf(bits uint8) admission.Attributes {
 	var now, old runtime.Object
 	operation := []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect}[bits&3]
@@ -117,7 +118,7 @@ func writeOf(bits uint8) admission.Attributes {
 	return admission.NewAttributesRecord(now, old, resource.GroupVersion().WithKind("ConfigMap"), "test", "a", resource, subresource, operation, nil, false, &user.DefaultInfo{})
 }
 
-// selectorOf reads a selector; nil: it is none.
+// selectorOf reads a selector; nil: the text is not one.
 func selectorOf(text string) *metav1.LabelSelector {
 	s, err := metav1.ParseToLabelSelector(text)
 	if err != nil || strings.TrimSpace(text) == "" {

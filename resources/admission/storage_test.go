@@ -25,7 +25,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/storage/storageobjectinuseprotection"
 )
 
-// pair is a plugin of ours, and upstream's of the same name.
+// pair is a plugin of this package, and upstream's of the same name.
 type pair struct{ ours, upstreams admission.Interface }
 
 func newPair(t *testing.T, name string, register func(*admission.Plugins), informers informers.SharedInformerFactory) pair {
@@ -48,7 +48,7 @@ func newPair(t *testing.T, name string, register func(*admission.Plugins), infor
 	return pair{}
 }
 
-// admit sends an object through both plugins, which have to agree, and returns what became of it.
+// admit sends an object through both plugins, which have to agree, and returns the result.
 func (p pair) admit(t *testing.T, gr schema.GroupResource, subresource string, obj runtime.Object) runtime.Object {
 	t.Helper()
 	for _, op := range []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect} {
@@ -128,7 +128,7 @@ func TestDefaultStorageClassIsUpstreams(t *testing.T) {
 	}
 }
 
-// Without a lister there is an error at the start, not at the first claim.
+// A missing lister is an error at the start, not at the first claim.
 func TestDefaultStorageClassWantsClasses(t *testing.T) {
 	if err := (&DefaultStorageClass{}).ValidateInitialization(); err == nil || err.Error() != "missing lister" {
 		t.Errorf("got %v", err)
@@ -138,7 +138,7 @@ func TestDefaultStorageClassWantsClasses(t *testing.T) {
 func TestStorageObjectInUseProtectionIsUpstreams(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		t.Run(fmt.Sprintf("VolumeAttributesClass=%v", on), func(t *testing.T) {
-			if !on { // it cannot be switched off any more but by emulating an older release
+			if !on { // only the emulation of an older release can switch it off
 				featuregatetesting.SetFeatureGateEmulationVersionDuringTest(t, utilfeature.DefaultFeatureGate, version.MustParse("1.35"))
 			}
 			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.VolumeAttributesClass, on)

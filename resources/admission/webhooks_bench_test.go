@@ -19,15 +19,15 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// noEquivalents is what a plugin asks of a type that is served in one version.
+// noEquivalents has the object interfaces of a type that is served in one version.
 type noEquivalents struct{ admission.ObjectInterfaces }
 
 func (noEquivalents) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper {
 	return runtime.NewEquivalentResourceRegistry()
 }
 
-// BenchmarkUnmatchedWrite is what a write pays for a hundred webhooks none of which it is for: because of their rules, or because of
-// their selectors.
+// BenchmarkUnmatchedWrite measures the cost of a hundred webhooks for a write that none applies to: because of their rules, or
+// because of their selectors.
 func BenchmarkUnmatchedWrite(b *testing.B) {
 	b.Cleanup(fastpath.Selections.Turn(true))
 	store, registry := sqlitetest.Open(b), resources.NewRegistry()

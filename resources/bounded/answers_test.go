@@ -12,7 +12,8 @@ import (
 	"github.com/rowlock/rowlock/resources/bounded"
 )
 
-// An answer of MostBytes is read whole, and of a longer one so much and no more, also when it is sent compressed or has no end.
+// An answer of MostBytes is read whole, and of a longer one only that many bytes, also when it is sent compressed or has no
+// end.
 func TestAnswers(t *testing.T) {
 	sends := func(w io.Writer, n int) {
 		for part := make([]byte, 64<<10); n > 0; n -= len(part) {

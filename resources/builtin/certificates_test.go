@@ -12,8 +12,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// A PodCertificateRequest of v1beta1 may have a key and what proves that it is at hand in fields of their own, which v1 has not. They are kept
-// all the same, and whatever has none is stored in v1.
+// A PodCertificateRequest of v1beta1 may have a key and its proof of possession in fields that v1 lacks. They are kept, and a request without
+// them is stored in v1.
 func TestKeysOfPodCertificateRequestsAreKept(t *testing.T) {
 	forEachType(t, true, func(t *testing.T, s *resources.Served) {
 		if s.Resource != "podcertificaterequests" {

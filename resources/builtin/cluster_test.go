@@ -61,7 +61,7 @@ func (c *cluster) request(s *resources.Served, sub, name string) context.Context
 	return genericapirequest.WithRequestInfo(genericapirequest.WithNamespace(ctx, info.Namespace), info)
 }
 
-// decode makes the hub form of what a client sends.
+// decode makes the hub form of a client's body.
 func decode(t testing.TB, gvk schema.GroupVersionKind, body string) runtime.Object {
 	t.Helper()
 	obj, _, err := builtin.Codecs.UniversalDeserializer().Decode([]byte(body), &gvk, nil)
@@ -125,7 +125,7 @@ func (c *cluster) get(group, resource, name string) runtime.Object {
 	return hub
 }
 
-// post creates something at a subresource.
+// post creates an object at a subresource.
 func (c *cluster) post(group, resource, name, sub, body string, dryRun ...string) error {
 	c.Helper()
 	s := c.served(group, resource)
@@ -143,7 +143,7 @@ func (c *cluster) ask(s *resources.Served, body string) (runtime.Object, error) 
 		Options: &metav1.CreateOptions{}})
 }
 
-// refusal is what a test expects of an error: the code and the message that kube-apiserver has.
+// refusal is the error that a test expects: kube-apiserver's code and message.
 type refusal struct {
 	code    int32
 	message string

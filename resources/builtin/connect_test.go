@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/resources/builtin"
 )
 
-// TestProxyDestinations: a proxy leads to the pod, or to one behind the Service, at the port that was asked for, and to
-// nothing that somebody has made up.
+// TestProxyDestinations: a proxy leads to the pod, or to one behind the Service, at the requested port, and to no
+// address that a user has invented.
 func TestProxyDestinations(t *testing.T) {
 	c := newCluster(t, builtin.Parts{})
 	c.create("", "pods", `{"metadata":{"name":"p"},"spec":{"nodeName":"n","containers":[{"name":"a","image":"x","ports":[{"containerPort":8080}]}]}}`)

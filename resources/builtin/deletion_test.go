@@ -35,7 +35,7 @@ func TestNamespaceTerminates(t *testing.T) {
 	}
 }
 
-// warnings collects what a request warns of.
+// warnings collects the warnings of a request.
 type warnings []string
 
 func (w *warnings) AddWarning(_, text string) { *w = append(*w, text) }

@@ -23,8 +23,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// servedByDefault is what kube-apiserver v1.37.1 without any --runtime-config serves, in the order of its aggregated
-// discovery.
+// servedByDefault are the versions that kube-apiserver v1.37.1 serves without --runtime-config, in the order of its
+// aggregated discovery.
 var servedByDefault = []string{
 	"v1",
 	"apiregistration.k8s.io/v1",
@@ -66,15 +66,15 @@ func TestServedVersionsAndTheirOrder(t *testing.T) {
 		}
 	}
 	want := slices.Clone(servedByDefault)
-	// Core has a discovery document of its own; apiregistration is first among the groups.
+	// Core has its own discovery document; apiregistration is first among the groups.
 	want[0], want[1] = want[1], want[0]
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("served versions (-kube-apiserver +ours):\n%s", diff)
 	}
 }
 
-// TestDiscoveryIsUpstreams compares the registry, with every version served, with the discovery documents that upstream
-// publishes with its source.
+// TestDiscoveryIsUpstreams compares the registry, with every version served, with the discovery documents in upstream's
+// source.
 func TestDiscoveryIsUpstreams(t *testing.T) {
 	dir := discoveryDir(t)
 	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
@@ -83,7 +83,7 @@ func TestDiscoveryIsUpstreams(t *testing.T) {
 	everything := serving(t, map[string]string{"api/all": "true"})
 	var got []string
 	for _, g := range everything.Groups() {
-		if g.Name != "" { // core has a document of its own
+		if g.Name != "" { // core has its own document
 			for _, v := range g.Versions {
 				got = append(got, v.GroupVersion.String())
 			}
@@ -109,7 +109,7 @@ func TestDiscoveryIsUpstreams(t *testing.T) {
 	}
 }
 
-// describe adds the entries of legacy discovery that a type has.
+// describe adds the entries of a type in legacy discovery.
 func describe(s *resources.Served, to map[string]metav1.APIResource) {
 	main := metav1.APIResource{Name: s.Resource, SingularName: s.SingularName, Namespaced: s.Namespaced, Kind: s.Type.Kind,
 		Verbs: s.Verbs(), ShortNames: s.ShortNames, Categories: s.Categories}
@@ -175,7 +175,7 @@ func published(t *testing.T, dir string, gv schema.GroupVersion) map[string]meta
 	return out
 }
 
-// discoveryDir is where the source of k8s.io/kubernetes has its discovery documents.
+// discoveryDir is the folder of the discovery documents in the source of k8s.io/kubernetes.
 func discoveryDir(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()

@@ -43,7 +43,7 @@ func (c *cluster) setBudget(change func(*policy.PodDisruptionBudgetStatus)) {
 	})
 }
 
-// evicted checks that the pod is being deleted and says why.
+// evicted checks that the pod is being deleted and has the reason.
 func (c *cluster) evicted() {
 	c.Helper()
 	p := c.get("", "pods", "one").(*core.Pod)
@@ -153,7 +153,7 @@ func TestEvictionWithTwoBudgets(t *testing.T) {
 		refusal{500, "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."})
 }
 
-// A pod that has not started disturbs nobody: no budget is asked, and without a node it is gone at once.
+// The eviction of a pod that has not started needs no budget, and without a node the pod is removed at once.
 func TestEvictionOfAPendingPod(t *testing.T) {
 	c := newCluster(t, builtin.Parts{})
 	c.create("", "pods", `{"metadata":{"name":"one","labels":{"app":"a"}},"spec":{"containers":[{"name":"a","image":"x"}]}}`)

@@ -62,7 +62,7 @@ func TestRuntimeConfig(t *testing.T) {
 	}
 }
 
-// The errors are what kube-apiserver v1.37.1 ends with.
+// The errors are those with which kube-apiserver v1.37.1 exits.
 func TestRuntimeConfigRefusals(t *testing.T) {
 	for key, want := range map[string]string{
 		"api/all=false":             "invalid runtime-config with only api/all=false",

@@ -14,12 +14,12 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
-// TestServedByDefaultIsUpstreams compares which versions are served by default, and which are known and are not, with the
-// lists in the source of kube-apiserver.
+// TestServedByDefaultIsUpstreams compares the versions that are served by default, and those that are known but not
+// served, with the lists in the source of kube-apiserver.
 func TestServedByDefaultIsUpstreams(t *testing.T) {
 	files := upstreamtest.ParsePackage(t, "k8s.io/kubernetes/pkg/controlplane")
 	want := map[string]bool{
-		// Of the servers behind kube-apiserver's own, which have one version each.
+		// The groups of the servers behind kube-apiserver's own, which have one version each.
 		"apiextensions.k8s.io/v1": true, "apiregistration.k8s.io/v1": true,
 	}
 	lists := 0
@@ -34,7 +34,7 @@ func TestServedByDefaultIsUpstreams(t *testing.T) {
 					}
 				}
 			case *ast.CallExpr:
-				// Single resources, as --runtime-config has them, are in none of the lists.
+				// Single resources, as in --runtime-config, are in none of the lists.
 				if f, ok := n.Fun.(*ast.SelectorExpr); ok && (f.Sel.Name == "EnableResources" || f.Sel.Name == "DisableResources") {
 					t.Errorf("kube-apiserver now calls %s for what is served by default", f.Sel.Name)
 				}
@@ -53,7 +53,7 @@ func TestServedByDefaultIsUpstreams(t *testing.T) {
 		got[gv] = true
 	}
 	for gv, on := range want {
-		// In a list that is off by default there may be versions that have no types any more.
+		// A list that is off by default may have versions that have no types any more.
 		if _, known := got[gv]; !known && !on {
 			delete(want, gv)
 		}
@@ -75,8 +75,8 @@ func versionsOf(t *testing.T, file *ast.File, list *ast.CompositeLit) (versions 
 	return versions
 }
 
-// TestDeletesAnswerAsUpstream compares which types answer a delete with the object, with what the source of upstream's
-// storages says (ReturnDeletedObject).
+// TestDeletesAnswerAsUpstream compares the types whose deletes answer with the object with the source of upstream's
+// storages (ReturnDeletedObject).
 func TestDeletesAnswerAsUpstream(t *testing.T) {
 	want := map[string]bool{}
 	upstreamtest.GoFiles(t, upstreamtest.PackageDir(t, "k8s.io/kubernetes/pkg/registry"), func(name string) {
@@ -94,7 +94,7 @@ func TestDeletesAnswerAsUpstream(t *testing.T) {
 				switch key, _ := pair.Key.(*ast.Ident); {
 				case key == nil:
 				case key.Name == "DefaultQualifiedResource":
-					if call, ok := pair.Value.(*ast.CallExpr); ok { // of events it is a variable
+					if call, ok := pair.Value.(*ast.CallExpr); ok { // for events it is a variable
 						resource = upstreamtest.Text(t, call.Args[0])
 					}
 				case key.Name == "ReturnDeletedObject":
@@ -116,7 +116,7 @@ func TestDeletesAnswerAsUpstream(t *testing.T) {
 		for _, v := range g.Versions {
 			for _, s := range v.Resources {
 				seen[s.Resource] = true
-				ours := s.Type.ReturnDeletedObject || len(s.Type.ReturnDeletedIn) > 0 // in the versions that a real one says
+				ours := s.Type.ReturnDeletedObject || len(s.Type.ReturnDeletedIn) > 0 // in the versions of the storages
 				if upstreams, known := want[s.Resource]; known && s.Stored() && ours != upstreams {
 					t.Errorf("%s: a delete answers with the object: %v, upstream: %v", s.Resource, ours, upstreams)
 				}
@@ -124,7 +124,7 @@ func TestDeletesAnswerAsUpstream(t *testing.T) {
 		}
 	}
 	for resource := range want {
-		if !seen[resource] && resource != "carps" { // of upstream's own tests
+		if !seen[resource] && resource != "carps" { // a type of upstream's own tests
 			t.Errorf("upstream stores %s", resource)
 		}
 	}

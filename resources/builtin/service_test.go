@@ -23,7 +23,7 @@ import (
 	"github.com/rowlock/rowlock/resources/builtin"
 )
 
-// network is a cluster of Services: addresses from the ranges given, ports from first to last.
+// network is a cluster with the given ranges of addresses for Services, and ports from first to last.
 func network(t *testing.T, first, last int, cidrs ...string) *cluster {
 	t.Helper()
 	parsed, err := netutils.ParseCIDRs(cidrs)
@@ -44,7 +44,7 @@ func (c *cluster) addRange(name string, cidrs ...string) {
 	c.create("networking.k8s.io", "servicecidrs", fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"cidrs":["%s"]}}`, name, strings.Join(cidrs, `","`)))
 }
 
-// service creates one, of the spec given as JSON.
+// service creates a Service with a spec given as JSON.
 func (c *cluster) service(name, spec string, dryRun bool) (*core.Service, error) {
 	c.Helper()
 	s := c.served("", "services")
@@ -55,7 +55,7 @@ func (c *cluster) service(name, spec string, dryRun bool) (*core.Service, error)
 	return c.decoded(s, o, err)
 }
 
-// change updates one, through the subresource if one is named.
+// change updates a Service, through the subresource if one is named.
 func (c *cluster) change(name, sub string, dryRun bool, change func(*core.Service)) (*core.Service, error) {
 	c.Helper()
 	s := c.served("", "services")
@@ -96,7 +96,7 @@ func (c *cluster) must(service *core.Service, err error) *core.Service {
 	return service
 }
 
-// taken is who has which address and which port, as the store says.
+// taken maps the allocated addresses and ports to Services, by the store.
 func (c *cluster) taken() map[string]string {
 	c.Helper()
 	held := map[string]string{}
@@ -115,7 +115,7 @@ func (c *cluster) taken() map[string]string {
 	return held
 }
 
-// wanted is what the Services say that they have, which is to be the same.
+// wanted maps the addresses and ports in the Services to these, which has to be equal to taken.
 func (c *cluster) wanted() map[string]string {
 	c.Helper()
 	held := map[string]string{}
@@ -161,7 +161,7 @@ func (c *cluster) checkBooks() {
 	}
 }
 
-// What kube-apiserver v1.37.1 answers to creates, with 10.43.0.0/16 and the default ports.
+// TestServiceIsRefused has the answers of kube-apiserver v1.37.1 to creates, with 10.43.0.0/16 and the default ports.
 func TestServiceIsRefused(t *testing.T) {
 	c := network(t, 30000, 32767, "10.43.0.0/16")
 	c.must(c.service("one", `"clusterIP":"10.43.7.7","type":"LoadBalancer","externalTrafficPolicy":"Local","healthCheckNodePort":30779,"ports":[{"port":80,"nodePort":30777}]`, false))
@@ -281,7 +281,7 @@ func TestServiceChanges(t *testing.T) {
 	}
 }
 
-// An object that finalizers keep has what it has until it goes, by whichever path.
+// A Service that finalizers keep has its allocations until it is removed, by whichever path.
 func TestServiceGoesWithItsLastFinalizer(t *testing.T) {
 	for _, sub := range []string{"", "status"} {
 		c := network(t, 30000, 32767, "10.43.0.0/16")
@@ -323,12 +323,12 @@ func TestServiceRanges(t *testing.T) {
 	if err := c.delete("x"); err != nil {
 		t.Fatal(err)
 	}
-	c.checkBooks() // what is given back need not be of a range in use
+	c.checkBooks() // an address need not be in a used range to be freed
 	_, err = c.service("x", plain, false)
 	c.expect(err, refusal{500, full})
 }
 
-// Many who want the same at the same time get each their own, or are told that nothing is left.
+// Many concurrent requests for the same get each a different one, or an error that nothing is left.
 func TestServicesShareNothing(t *testing.T) {
 	c := network(t, 30000, 30039, "10.45.0.0/26")
 	const writers, addresses, ports = 64, 62, 40

@@ -21,7 +21,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// forEachType runs a test for everything served, stored types only when stored is set.
+// forEachType runs a test for every served type, only for stored ones when stored is set.
 func forEachType(t *testing.T, stored bool, f func(t *testing.T, s *resources.Served)) {
 	for _, g := range catalog(t).Groups() {
 		for _, v := range g.Versions {
@@ -98,7 +98,7 @@ func same(t *testing.T, how string, want, got runtime.Object) {
 	}
 }
 
-// TestRulesAreComplete: every stored type has what the request flow asks of it without looking.
+// TestRulesAreComplete: every stored type has the rules that the request flow uses without checking for nil.
 func TestRulesAreComplete(t *testing.T) {
 	forEachType(t, true, func(t *testing.T, s *resources.Served) {
 		if s.CreateStrategy == nil || s.UpdateStrategy == nil || s.DeleteStrategy == nil {
@@ -115,7 +115,7 @@ func TestRulesAreComplete(t *testing.T) {
 				t.Errorf("subresource %q is called %q", name, sub.Name)
 			}
 			if sub.Connect != nil || sub.Stream != nil {
-				continue // answered by somebody else
+				continue // another server answers it
 			}
 			updates := sub.UpdateStrategy != nil
 			if served := sub.HasVerb("update"); served != updates {
@@ -128,9 +128,10 @@ func TestRulesAreComplete(t *testing.T) {
 	})
 }
 
-// TestSelectableFields: what a client may write in a fieldSelector is what an object of the type can be matched by.
+// TestSelectableFields: a client can use in a fieldSelector exactly the fields by which an object of the type can be
+// matched.
 func TestSelectableFields(t *testing.T) {
-	// Every field that any type has is tried on every type, and what events.k8s.io calls its fields.
+	// Every field of any type is tried on every type, and so are the names that events.k8s.io gives its fields.
 	tried := map[string]bool{"regarding.kind": true, "regarding.name": true, "regarding.namespace": true, "regarding.uid": true,
 		"regarding.apiVersion": true, "regarding.resourceVersion": true, "regarding.fieldPath": true, "reportingController": true}
 	forEachType(t, true, func(t *testing.T, s *resources.Served) {
@@ -192,7 +193,7 @@ func TestTables(t *testing.T) {
 	})
 }
 
-// Events are kept for an hour, or for as long as is asked for, in both groups that show them.
+// Events are kept for an hour, or for the configured time, in both groups that show them.
 func TestEventTTL(t *testing.T) {
 	for asked, want := range map[time.Duration]time.Duration{0: time.Hour, time.Minute: time.Minute} {
 		found := 0

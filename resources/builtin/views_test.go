@@ -10,13 +10,13 @@ import (
 	"github.com/rowlock/rowlock/resources/views"
 )
 
-// computedColumns are columns of kubectl's that its printers compute of several values, or word in their own way, so that views have none of their names.
+// computedColumns are columns of kubectl's that its printers compute from several values, or word in their own way, so that views have no such names.
 var computedColumns = map[string]string{
 	"certificatesigningrequests.certificates.k8s.io": "RequestedDuration Condition",
 	"clusterrolebindings.rbac.authorization.k8s.io":  "Users Groups ServiceAccounts",
 	"controllerrevisions.apps":                       "Controller",
 	"cronjobs.batch":                                 "Last_Schedule Selector",
-	"customresourcedefinitions.apiextensions.k8s.io": "Group", // of that name SQL has a keyword
+	"customresourcedefinitions.apiextensions.k8s.io": "Group", // the name is a keyword of SQL
 	"endpoints":                       "Endpoints",
 	"endpointslices.discovery.k8s.io": "Ports Endpoints",
 	"events":                          "Last_Seen Object Source First_Seen",
@@ -40,7 +40,7 @@ var computedColumns = map[string]string{
 	"validatingadmissionpolicybindings.admissionregistration.k8s.io": "ParamRef",
 }
 
-// A view has the columns that kubectl prints under their names, but for those that are computed.
+// A view has the columns that kubectl prints under their names, except computed ones.
 func TestViewsHaveColumns(t *testing.T) {
 	noLetters := regexp.MustCompile(`[^a-z0-9]+`)
 	forEachType(t, true, func(t *testing.T, s *resources.Served) {

@@ -67,7 +67,7 @@ func TestReviewsAskTheAuthorizer(t *testing.T) {
 	}
 }
 
-// unavailable is a store whose database is away.
+// unavailable is a store whose database cannot be reached.
 type unavailable struct{ resources.Reader }
 
 func (unavailable) Get(context.Context, resources.Key, resources.At) (*resources.Object, error) {
@@ -82,7 +82,7 @@ func TestComponentStatus(t *testing.T) {
 		if err != nil || len(page.Objects) != 3 {
 			t.Fatalf("components are %v, %v", page.Objects, err)
 		}
-		return page.Objects[2].(*core.ComponentStatus).Conditions[0].Status // scheduler and controller-manager come before
+		return page.Objects[2].(*core.ComponentStatus).Conditions[0].Status // the scheduler and the controller-manager come first
 	}
 	if got := health(c.store); got != core.ConditionTrue {
 		t.Errorf("with an open store the condition is %s", got)

@@ -8,7 +8,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// The row of a group stays as long as the group has a definition. Its key is no part of the text that the first of them was sent in.
+// The row of a group stays as long as the group has a definition. Its key shares no memory with the text of the first definition.
 func TestGroupRowKeepsNoText(t *testing.T) {
 	text := []byte("example.com, and many kilobytes of schemas")
 	group := unsafe.String(&text[0], len("example.com"))
@@ -21,7 +21,7 @@ func TestGroupRowKeepsNoText(t *testing.T) {
 	}
 }
 
-// noRows is a store that has nothing.
+// noRows is an empty store.
 type noRows struct{ resources.Reader }
 
 func (noRows) Get(context.Context, resources.Key, resources.At) (*resources.Object, error) {

@@ -15,7 +15,7 @@ const boned = `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8
 	`"spec":{"type":"object","x-kubernetes-validations":[{"rule":"1 < 2"},{"rule":"true"}]}}}},"additionalPrinterColumns":[{"name":"C","type":"string","jsonPath":".spec.c"}]},` +
 	`{"name":"v3","served":false,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}}]},"status":{"acceptedNames":{"plural":"as","kind":"A"},"conditions":null,"storedVersions":["v2"]}}`
 
-// What is cut out of a definition are its schemas and nothing else.
+// readBones leaves out the schemas of a definition and nothing else.
 func TestBones(t *testing.T) {
 	b, err := readBones([]byte(boned), &compiled{room: compiledRoom})
 	if err != nil {
@@ -72,7 +72,7 @@ func TestBones(t *testing.T) {
 	}
 }
 
-// The shape of a schema is what pruning and defaulting go by: the rest may change.
+// The shape of a schema covers everything that pruning and defaulting depend on: the rest may change.
 func TestShape(t *testing.T) {
 	summed := &compiled{room: compiledRoom}
 	const plain = `{"type":"object","properties":{"a":{"type":"string"},"type":{"type":"array","items":{"type":"integer"}}}}`

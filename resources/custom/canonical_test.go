@@ -16,7 +16,7 @@ import (
 	"github.com/rowlock/rowlock/resources/typedjson"
 )
 
-// oddSchemas are schemas with something that is easily written in another way.
+// oddSchemas are schemas with parts that have several spellings.
 var oddSchemas = []string{
 	`{}`, `{"type":""}`, `{"type":"object","properties":{}}`, `{"properties":{"b":{},"a":{"type":"string"}},"type":"object"}`, ` { "type" : "object" } `,
 	`{"type":"object","type":"object"}`, `{"properties":{"a":{},"a":{}}}`, `{"type":null}`, `{"properties":{"a":null}}`, `{"nosuch":1}`, `{"Type":"object"}`,
@@ -35,7 +35,8 @@ var oddSchemas = []string{
 	`{"externalDocs":{"url":"a"}}`, `{"format":"date","title":"t","pattern":"^a$","uniqueItems":true,"maxItems":1,"minItems":0,"maxProperties":2,"minProperties":0,"minLength":0}`, `[]`, `{`, `{} {}`, `1`,
 }
 
-// FuzzCanonicalSchema: a schema is made of its text as it is stored when it went through its Go types.
+// FuzzCanonicalSchema: the canonical text of a schema is the text that is stored when the schema goes through its Go
+// types.
 func FuzzCanonicalSchema(f *testing.F) {
 	for _, text := range oddSchemas {
 		f.Add(text)

@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// thingSchema has all that pruning, nulls and defaults go by.
+// thingSchema has every feature that pruning, nulls and defaults depend on.
 const thingSchema = `{"type":"object","properties":{"spec":{"type":"object","properties":{
 	"size":{"type":"integer","default":1},"text":{"type":"string","nullable":true},"free":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
 	"entries":{"type":"object","additionalProperties":{"type":"object","default":{"n":1},"properties":{"n":{"type":"integer","default":2}}}},
@@ -66,7 +66,7 @@ func FuzzCoerce(f *testing.F) {
 			u := (&unstructured.Unstructured{Object: object}).DeepCopy()
 			unknown, err := d.coerce(u, track)
 			if err != nil {
-				return outcome{err: err.Error()} // the object is thrown away
+				return outcome{err: err.Error()} // the object is discarded
 			}
 			d.fill("v1", u.Object)
 			if len(unknown) > 0 {
@@ -83,7 +83,7 @@ func FuzzCoerce(f *testing.F) {
 	})
 }
 
-// What is sent as it is to be stored is found to be so, by the fast path.
+// The fast path recognises a body that already has the stored form.
 func TestPlainObjectsAreCoercedQuickly(t *testing.T) {
 	t.Cleanup(fastpath.CustomDefaults.Turn(true))
 	before := fastpath.CustomDefaults.Fallbacks()
@@ -100,7 +100,7 @@ func TestPlainObjectsAreCoercedQuickly(t *testing.T) {
 	}
 }
 
-// What is wrong with an object is dropped where it is read from the store, and an error where it is to be stored.
+// Invalid parts of an object are dropped when it is read from the store, and are an error when it is to be stored.
 func TestWrongMetadataIsRepairedOrRefused(t *testing.T) {
 	d := thing(t)
 	object := func() *unstructured.Unstructured {

@@ -8,7 +8,7 @@ import (
 
 func value(v string) func() (any, error) { return func() (any, error) { return v, nil } }
 
-// What was not asked for the longest time is dropped when there is no room.
+// The least recently used entries are dropped when there is no room.
 func TestCompiledHasABound(t *testing.T) {
 	c := compiled{room: 10}
 	for _, key := range []string{"a", "b", "a", "c"} {
@@ -38,7 +38,7 @@ func TestCompiledHasABound(t *testing.T) {
 	}
 }
 
-// A value is made once for all who ask, and what fails is tried again.
+// A value is made once for all its callers, and a failure is tried again.
 func TestCompiledIsMadeOnce(t *testing.T) {
 	c := compiled{room: 10}
 	broken := errors.New("broken")

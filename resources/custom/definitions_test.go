@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// slowStore is a store whose database does not answer until it is let.
+// slowStore is a store whose database answers only when the test lets it.
 type slowStore struct {
 	resources.View
 	asked, answers chan struct{}
@@ -22,7 +22,8 @@ func (s slowStore) Snapshot(context.Context, string, resources.At) (resources.Sn
 	return nil, resources.ErrUnavailable
 }
 
-// While a slow database keeps one request waiting for what is new, others are told what is known, and those who wait, too, can go.
+// While a slow database delays one request that needs new changes, other requests get the known state, and requests that wait can
+// be cancelled.
 func TestSlowDatabaseHoldsUpNobodyElse(t *testing.T) {
 	store := slowStore{asked: make(chan struct{}), answers: make(chan struct{})}
 	d := New(Config{Registry: resources.NewRegistry(), Store: store, Logger: slog.New(slog.DiscardHandler)}, nil)

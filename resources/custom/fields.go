@@ -138,7 +138,7 @@ func metaDefinitions() (map[string]*spec.Schema, error) {
 // fieldSchema is the schema of objects of a version.
 func (d *definition) fieldSchema(version string) (*spec.Schema, error) {
 	s := new(spec.Schema).Typed("object", "")
-	v, err := d.schema(version) // who writes objects needs it for more than this
+	v, err := d.schema(version) // writes of objects need the compiled schema anyway
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// edited is a definition of Things in three versions that is edited at random, and what was stored by it.
+// edited is a definition of Things in three versions that is edited at random, with the objects that were stored by it.
 type edited struct {
 	*testing.T
 	rand     *rand.Rand
@@ -28,7 +28,7 @@ type edited struct {
 
 var threeVersions = []string{"v1", "v2", "v3"}
 
-// schema makes a schema of a few names, so that those of two versions have much in common.
+// schema makes a schema of a few names, so that the schemas of two versions have much in common.
 func (e *edited) schema(depth int) map[string]any {
 	kind := e.rand.IntN(8)
 	switch {
@@ -62,7 +62,7 @@ func (e *edited) schema(depth int) map[string]any {
 	return s
 }
 
-// defaultOf is a default that fits.
+// defaultOf is a default that fits the properties.
 func defaultOf(properties map[string]any) map[string]any {
 	value := map[string]any{}
 	for name, p := range properties {
@@ -73,7 +73,7 @@ func defaultOf(properties map[string]any) map[string]any {
 	return value
 }
 
-// value makes a value of the same names.
+// value makes a value with the same names.
 func (e *edited) value(depth int) map[string]any {
 	v := map[string]any{}
 	for _, name := range []string{"a", "b", "c"} {
@@ -96,7 +96,7 @@ func (e *edited) edit(s map[string]any, depth int) map[string]any {
 	properties, _ := s["properties"].(map[string]any)
 	name := []string{"a", "b", "c"}[e.rand.IntN(3)]
 	below, there := properties[name].(map[string]any)
-	delete(s, "default") // it might not fit any more
+	delete(s, "default") // the default might not fit any more
 	switch {
 	case properties == nil || depth == 0:
 		return e.schema(depth)
@@ -110,7 +110,7 @@ func (e *edited) edit(s map[string]any, depth int) map[string]any {
 	return s
 }
 
-// commit makes a definition of what there is.
+// commit makes a definition from the present schemas.
 func (e *edited) commit() {
 	e.revision++
 	if !slices.Contains(e.stored, e.storage) {
@@ -137,7 +137,7 @@ func (e *edited) commit() {
 	e.now = next
 }
 
-// write stores an object by the definition of the moment, as it is sent in some version.
+// write stores an object by the present definition, sent in some version.
 func (e *edited) write() {
 	e.revision++
 	t := e.now.types.of(threeVersions[e.rand.IntN(3)])
@@ -168,8 +168,8 @@ func made(t *resources.Type, o *resources.Object) ([]byte, error) {
 	return json.Marshal(obj.(runtime.Unstructured).UnstructuredContent())
 }
 
-// A version that keeps its form when the definition is edited shows every object by the same bytes, and those are the ones that an object has
-// about which nothing was remembered. Some edits leave the form as it is.
+// A version that keeps its form when the definition is edited shows every object by the same bytes, which are also those of an object without
+// kept forms. Some edits keep the form.
 func TestSameFormSameBytes(t *testing.T) {
 	kept, keptDifferent, changed := 0, 0, 0
 	for seed := range uint64(80) {
@@ -177,7 +177,7 @@ func TestSameFormSameBytes(t *testing.T) {
 		for _, v := range threeVersions {
 			e.schemas[v] = e.schema(3)
 			if seed%4 == 0 {
-				e.schemas[v] = e.schemas["v1"] // one for all, and each edit of it is one of all
+				e.schemas[v] = e.schemas["v1"] // one schema for all versions, and each edit of it changes all
 			}
 		}
 		e.commit()
@@ -192,7 +192,7 @@ func TestSameFormSameBytes(t *testing.T) {
 					looks[v+o.Name] = look(t, before.types.of(v), o)
 				}
 			}
-			edits := e.rand.IntN(4) // of a schema, of the version for storage, or of both
+			edits := e.rand.IntN(4) // of a schema, of the storage version, or of both
 			if edits < 2 {
 				e.storage = threeVersions[e.rand.IntN(3)]
 			}
@@ -201,7 +201,7 @@ func TestSameFormSameBytes(t *testing.T) {
 				e.schemas[v] = e.edit(e.schemas[v], 3)
 			}
 			e.commit()
-			// A request that began under the definition before makes bytes of what is stored by the one after, and they are remembered.
+			// A request that began under the earlier definition encodes an object that was stored by the later one, and keeps the result.
 			e.write()
 			for _, v := range threeVersions {
 				_, _ = shown(before.types.of(v), e.objects[len(e.objects)-1])

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// What is known of a schema is not in what is validated of it, unless something looks at it there.
+// A known part of a schema is left out of the schema for validation, unless its place needs special checks.
 func TestReduced(t *testing.T) {
-	long := `"properties":{"a":{"type":"string","description":"` + strings.Repeat("long ", 40) + `","not":{"enum":["x"]}}}` // which is not plain
+	long := `"properties":{"a":{"type":"string","description":"` + strings.Repeat("long ", 40) + `","not":{"enum":["x"]}}}` // a part that is not plain
 	part := `{"type":"object",` + long + `}`
 	var known seen
 	first := `{"type":"object","properties":{"spec":` + part + `}}`
@@ -51,7 +51,8 @@ func TestReduced(t *testing.T) {
 	}
 }
 
-// A default that nobody has looked at makes the part around it known, where nobody looks at it either, and not its own.
+// A part with a default below additionalProperties, which validation skips, becomes known only together with its
+// surroundings.
 func TestUnlookedDefaults(t *testing.T) {
 	part := `{"type":"object","properties":{"a":{"type":"string","default":1,"description":"` + strings.Repeat("long ", 40) + `"}}}`
 	unlooked := `{"type":"object","additionalProperties":` + part + `}`
@@ -64,7 +65,7 @@ func TestUnlookedDefaults(t *testing.T) {
 	}
 }
 
-// A part that a definition has twice is looked at once, in whichever of its schemas.
+// A part that occurs twice in a definition is validated once, in whichever of its schemas.
 func TestPartsThatADefinitionHasAgain(t *testing.T) {
 	part := `{"type":"object","properties":{"a":{"type":"string","description":"` + strings.Repeat("long ", 40) + `","not":{"enum":["x"]}}}}`
 	r := newReducer(&seen{}, &seen{})

@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// isPlain tells whether the field spec of a schema is plain.
+// isPlain reports whether the field spec of a schema is plain.
 func isPlain(t *testing.T, spec string) bool {
 	t.Helper()
 	index, ok := jsonscan.NewIndex(spec)
@@ -20,7 +20,7 @@ func isPlain(t *testing.T, spec string) bool {
 	return p.look(index.Whole()) && p.has(index.Whole())
 }
 
-// What is plain is valid, and of what is not plain some is valid.
+// Plain schemas are valid, and some schemas that are not plain are valid too.
 func TestPlain(t *testing.T) {
 	by := newTextStrategy(t)
 	for _, c := range []struct {
@@ -74,7 +74,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// plainWords are what a schema may say, as JSON.
+// plainWords are the possible members of a schema, as JSON.
 var plainWords = map[string][]string{
 	"type":    {`"object"`, `"array"`, `"string"`, `"integer"`, `"number"`, `"boolean"`, `"null"`, `""`},
 	"format":  {`"date-time"`, `"int32"`, `"nosuch"`, `"double"`, `"int\u0036\u0034"`, `""`},
@@ -91,7 +91,7 @@ var plainWords = map[string][]string{
 	"x-kubernetes-map-type": {`"atomic"`, `"granular"`, `"nosuch"`}, rulesOfNode: {`[{"rule":"true"}]`, `[{"rule":"1"}]`},
 }
 
-// plainSchema makes a schema of choices: what is likely first, and some of what else may be said.
+// plainSchema makes a schema from choices: likely members first, and some others.
 func plainSchema(choices *[]byte, depth int) map[string]any {
 	next := func(n int) int {
 		if len(*choices) == 0 {
@@ -121,7 +121,7 @@ func plainSchema(choices *[]byte, depth int) map[string]any {
 	return s
 }
 
-// FuzzPlain: a definition is found as valid as upstream finds it, and warned of as upstream warns, whatever of it is plain.
+// FuzzPlain: a definition has the same errors and the same warnings as by upstream, whatever parts of it are plain.
 func FuzzPlain(f *testing.F) {
 	for _, seed := range []string{"", "\x00\x00\x02\x00\x00\x01\x00\x00\x00", "\x01\x00\x00\x00\x03\x21\x02\x20\x00\x1c\x00", "\x02\x00\x03\x05\x00\x06\x01", "\x00\x02\x02\x00\x01\x17\x00\x00"} {
 		f.Add([]byte(seed))
@@ -137,7 +137,7 @@ func FuzzPlain(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// It is stored as the server stores it, or not covered.
+			// Its stored form is the server's, or the schema is not covered.
 			if text, ok := canonicalSchema(nil, schema); ok {
 				validateText(t, by, string(text))
 			}

@@ -16,7 +16,8 @@ type packs struct {
 
 func (p packs) Kept(resources.Key) *resources.Object { return p.object }
 
-// At rest a definition is held packed, as the store keeps it, and its schemas are read as before; but not of another revision.
+// At rest a definition keeps its object packed, as the store does, and still reads its schemas; it does not take an object of
+// another revision.
 func TestCool(t *testing.T) {
 	o := resources.LoadObject(resources.Key{Resource: Resource, Name: "as.x.io"}, 7, []byte(boned), nil, nil)
 	same := func(set map[string]string) map[string]string { return set }

@@ -18,7 +18,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// asText is a definition one version of which has a schema that is text.
+// asText is a definition with one version whose schema is text.
 func asText(schema string) *apiextensions.CustomResourceDefinition {
 	crd := validDefinition()
 	crd.Spec.Versions[0].Schema = &apiextensions.CustomResourceValidation{OpenAPIV3Schema: placeholder(mark + schema)}
@@ -28,14 +28,14 @@ func asText(schema string) *apiextensions.CustomResourceDefinition {
 
 var selfType = regexp.MustCompile(`selfType\d+`)
 
-// validateText compares what is said of a definition with upstream's words, whatever is known.
+// validateText compares the errors of a definition with upstream's, whatever is known before.
 func validateText(t *testing.T, by *definitionStrategy, schema string) (valid bool) {
 	t.Helper()
 	whole := asText(schema)
 	if restore(whole, readProps) != nil {
 		return false
 	}
-	sorted := func(errs []string) string { // without the clock that is in the names of types
+	sorted := func(errs []string) string { // without the clock in the names of types
 		slices.Sort(errs)
 		return selfType.ReplaceAllString(strings.Join(errs, "\n"), "selfType")
 	}
@@ -46,7 +46,7 @@ func validateText(t *testing.T, by *definitionStrategy, schema string) (valid bo
 	for _, err := range upstreams(whole, nil) {
 		want = append(want, err.Error())
 	}
-	// Of those that cost the same, upstream names some, as it goes through maps.
+	// Upstream walks maps, so it names any of the rules that cost the same.
 	some := func(err string) bool { return strings.Contains(err, "contributed to estimated rule cost total") }
 	got, want = slices.DeleteFunc(got, some), slices.DeleteFunc(want, some)
 	if sorted(got) != sorted(want) {
@@ -62,7 +62,7 @@ func validateText(t *testing.T, by *definitionStrategy, schema string) (valid bo
 	return len(want) == 0
 }
 
-// checkStored compares a schema that upstream found valid, and may have changed, with the text of it, where that is what is stored.
+// checkStored compares a schema that upstream found valid, and may have changed, with its text, where that has the stored form.
 func checkStored(t *testing.T, valid *apiextensions.JSONSchemaProps, schema string) {
 	t.Helper()
 	text, ok := canonicalSchema(nil, []byte(schema))
@@ -79,7 +79,7 @@ func newTextStrategy(t *testing.T) *definitionStrategy {
 	return &definitionStrategy{RESTCreateStrategy: customresourcedefinition.NewStrategy(runtime.NewScheme()), definitions: &Definitions{}}
 }
 
-// ruleChoices are rules some of which are valid in some places.
+// ruleChoices are rules, each of which is valid in some places.
 var ruleChoices = []string{`{"rule":"true"}`, `{"rule":"self == oldSelf"}`, `{"rule":"self.size() > 0"}`, `{"rule":"has(self.a)"}`, `{"rule":"self.a == 'x' || self.b == 'x'"}`,
 	`{"rule":"self.all(x, self.exists(y, x == y))"}`, `{"rule":"self.all(x, self.all(y, self.all(z, x == z || y == z)))"}`, `{"rule":"self.metadata.name == 'a'"}`, `{"rule":"self > 1"}`,
 	`{"rule":"true","messageExpression":"'a' + 'b'"}`, `{"rule":"true","messageExpression":"1"}`, `{"rule":"true","fieldPath":".a"}`, `{"rule":"true","fieldPath":" "}`,
@@ -87,7 +87,7 @@ var ruleChoices = []string{`{"rule":"true"}`, `{"rule":"self == oldSelf"}`, `{"r
 	`{"rule":"true\n"}`, `{"rule":"true ||\ntrue"}`, `{"rule":"true","message":"a\nb"}`, `{"rule":" "}`, `{"rule":"self.matches('[')"}`, `{"rule":"1"}`, `{"rule":"self.contains('*') == false"}`,
 	`{"rule":"self == selfType{}"}`, `{"rule":"selfType{a: 'x'}.a == 'x'"}`, `{"rule":"self == @selfType{}"}`, `{"rule":"true","message":"  "}`, `{"rule":"true","messageExpression":"  "}`, `{"rule":"self.all(x, x.size() < 5)"}`, `{"rule":"self.all(k, self[k] == 'a')"}`}
 
-// ruledSchema makes a schema of choices.
+// ruledSchema makes a schema from choices.
 func ruledSchema(choices *[]byte, depth int) map[string]any {
 	next := func(n int) int {
 		if len(*choices) == 0 {
@@ -156,7 +156,7 @@ func ruledSchema(choices *[]byte, depth int) map[string]any {
 	return s
 }
 
-// FuzzRuled: whatever rules were looked at before, wherever they were, a definition is found as valid as upstream finds it.
+// FuzzRuled: whatever rules were checked before, at whatever places, a definition has the same errors as by upstream.
 func FuzzRuled(f *testing.F) {
 	for _, seed := range []string{"", "\x04\x00\x01\x00\x00", "\x05\x06\x00\x01\x17\x02\x03\x00\x01\x06\x00\x07\x00", "\x04\x07\x00\x01\x02\x00\x01\x01\x01\x00\x04\x00\x01\x01\x00\x00",
 		"\x04\x06\x06\x00\x01\x05\x02\x00\x02\x00\x01\x06\x00\x00\x06\x00\x01\x05\x00", "\x08\x04\x00\x01\x01\x00\x00\x00\x00\x00\x04\x06\x04\x00\x01\x01\x00\x03\x01\x01\x00"} {
@@ -179,7 +179,7 @@ func FuzzRuled(f *testing.F) {
 	})
 }
 
-// Schemas of versions that are different stay different, whatever is left of them.
+// The schemas of different versions stay different, whatever is left of them.
 func TestReducedSchemasOfVersions(t *testing.T) {
 	by := newTextStrategy(t)
 	crd := asText(`{"type":"object","properties":{"spec":{"type":"string"}}}`)
@@ -194,7 +194,7 @@ func TestReducedSchemasOfVersions(t *testing.T) {
 	}
 }
 
-// Rules that are valid where they are are not looked at again elsewhere, but for what depends on where that is.
+// Valid rules are not compiled again at another place; only the checks that depend on the place are repeated.
 func TestRulesAreLookedAtOnce(t *testing.T) {
 	by := newTextStrategy(t)
 	schema := func(spec string) string { return `{"type":"object","properties":{"spec":` + spec + `}}` }
@@ -231,7 +231,7 @@ func TestRulesAreLookedAtOnce(t *testing.T) {
 	}
 }
 
-// The sum of what rules cost has a limit, which many may reach together that are valid one by one.
+// The total cost of rules has a limit, which many rules may exceed that are valid one by one.
 func TestRulesHaveALimitTogether(t *testing.T) {
 	by := newTextStrategy(t)
 	many := func(n int) string {
@@ -254,7 +254,7 @@ func TestRulesHaveALimitTogether(t *testing.T) {
 	}
 }
 
-// The rules of published definitions cost what upstream says that they do.
+// The rules of published definitions have the costs that upstream computes.
 func TestCostsOfRulesAreUpstreams(t *testing.T) {
 	published, err := harness.Published(t.Context())
 	if err != nil {
@@ -306,7 +306,7 @@ func TestCostsOfRulesAreUpstreams(t *testing.T) {
 	}
 }
 
-// Rules that a default is held against stay, and others need not be compiled.
+// Rules that apply to a default stay, and others need not be compiled.
 func TestRulesForValues(t *testing.T) {
 	props, err := readProps(`{"type":"object","x-kubernetes-validations":[{"rule":"1"}],"properties":{
 		"a":{"type":"string","x-kubernetes-validations":[{"rule":"2"}]},"b":{"type":"string","x-kubernetes-validations":[{"rule":"3"}]},

@@ -11,8 +11,8 @@ import (
 	"github.com/rowlock/rowlock/resources/builtin"
 )
 
-// That the server owns the status is found out without the schemas, and is what it would be with them: of a definition that others
-// own, and of one that nobody does.
+// The server's ownership of the status is computed without the schemas, with the same result as with them: for a definition that
+// others own, and for one without owners.
 func TestStatusIsOwnedAsWithSchemas(t *testing.T) {
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())

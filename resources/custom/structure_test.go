@@ -7,7 +7,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What was imported and is not structural says so until it is mended, in kube-apiserver's words; nothing else does.
+// An imported definition whose schema is not structural has the condition until it is fixed, with kube-apiserver's
+// text; no other one has it.
 func TestNonStructuralSchema(t *testing.T) {
 	crd := validDefinition()
 	expect := func(what string, status apiextensions.ConditionStatus, reason, message string) {

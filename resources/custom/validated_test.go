@@ -108,7 +108,8 @@ func changes() []change {
 	}
 }
 
-// Whatever was seen before, a definition is refused for the same reasons as by upstream's validation alone, new or as an update.
+// A definition is refused for the same reasons as by upstream's validation alone, as a new one or as an update, whatever was
+// validated before.
 func TestValidatedAgrees(t *testing.T) {
 	defer fastpath.Definitions.Turn(true)()
 	var v validated
@@ -137,7 +138,7 @@ func TestValidatedAgrees(t *testing.T) {
 	}
 }
 
-// FuzzValidated: whatever was validated before, in whatever order, a definition is found as valid as upstream finds it.
+// FuzzValidated: a definition has the same result as by upstream, whatever was validated before, and in whatever order.
 func FuzzValidated(f *testing.F) {
 	for _, seed := range [][]byte{{0, 0, 0, 0, 0, 0}, {0, 1, 0, 2, 1, 0, 0, 3, 2}, {1, 2, 3, 3, 2, 1, 1, 2, 3}, {7, 8, 0, 8, 7, 7, 0, 0, 8}} {
 		f.Add(seed)
@@ -151,7 +152,7 @@ func FuzzValidated(f *testing.F) {
 			now, old := validDefinition(), last
 			for _, choice := range choices[:2] {
 				func() {
-					defer func() { _ = recover() }() // the one before has taken what it changes
+					defer func() { _ = recover() }() // the change before may have removed what this one changes
 					all[int(choice)%len(all)].do(now)
 				}()
 			}
@@ -167,7 +168,7 @@ func FuzzValidated(f *testing.F) {
 	})
 }
 
-// What differs from a valid definition in names alone, and an update without a change, are not validated whole.
+// A definition that differs from a valid one in names alone, and an update without a change, are not validated as a whole.
 func TestValidatedIsUsed(t *testing.T) {
 	defer fastpath.Definitions.Turn(true)()
 	var v validated
@@ -188,7 +189,7 @@ func TestValidatedIsUsed(t *testing.T) {
 	}
 }
 
-// Specs that differ have different keys, but for group and names, and keys do not depend on the order of maps.
+// Specs that differ in more than group and names have different keys, and keys do not depend on the order of maps.
 func TestSpecKey(t *testing.T) {
 	keys := map[[32]byte]string{}
 	same := []string{"renamed", "another name", "a group without a dot", "no kind", "no stored version"}
@@ -215,7 +216,7 @@ func TestSpecKey(t *testing.T) {
 	}
 }
 
-// What is remembered is bounded: the oldest goes first.
+// The memory is bounded: the oldest entry is dropped first.
 func TestValidatedHasABound(t *testing.T) {
 	var v validated
 	key := func(i int) [32]byte { return [32]byte{byte(i), byte(i >> 8)} }

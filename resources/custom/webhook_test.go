@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// A webhook that does not answer is said to be why an object is not converted. Only where the time of the request is over that is why.
+// The error of a conversion blames a webhook that does not answer, unless the request's own time is over.
 func TestWhoseTimeIsOver(t *testing.T) {
 	said := errors.New(`conversion webhook for example.com/v1, Kind=Widget failed: Post "https://example.com": context deadline exceeded`)
 	impatient, cancel := context.WithTimeoutCause(t.Context(), 0, resources.ErrImpatient)

@@ -45,7 +45,7 @@ type (
 	}
 )
 
-// samples are values of types that the API has and of some that it has not. Those of one line are compared with each
+// samples are values of types in the API and of some that it does not have. The values of one line are compared with each
 // other.
 func samples() [][]any {
 	nan, one, other := math.NaN(), 1.0, 1.0
@@ -88,7 +88,7 @@ func samples() [][]any {
 	}
 }
 
-// outcome is the answer, or that there was a panic instead.
+// outcome is the answer, or the panic.
 func outcome(equal func(a, b any) bool, a, b any) (out string) {
 	defer func() {
 		if recover() != nil {
@@ -98,8 +98,8 @@ func outcome(equal func(a, b any) bool, a, b any) (out string) {
 	return fmt.Sprint(equal(a, b))
 }
 
-// TestTypes: the answers are upstream's, panics included, for values by themselves and in variables, which is where upstream
-// looks at addresses, and for the same below others.
+// TestTypes: the answers are upstream's, panics included, for values by themselves and in variables, where upstream compares
+// addresses, and for the same below other values.
 func TestTypes(t *testing.T) {
 	ours := newEquality()
 	count := map[string]int{}
@@ -130,7 +130,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// TestQuantitiesStay: a comparison leaves what it compares alone; others may read it meanwhile.
+// TestQuantitiesStay: a comparison does not change its arguments, which others may read meanwhile.
 func TestQuantitiesStay(t *testing.T) {
 	make := func(s string) *[]resource.Quantity { return &[]resource.Quantity{resource.MustParse(s)} }
 	a, b := make("1"), make("1.00000000000000000000000001")

@@ -34,7 +34,7 @@ import (
 	"github.com/rowlock/rowlock/resources/equality"
 )
 
-// original has the six functions that upstream's Semantic begins with.
+// original has the six functions of upstream's Semantic before any additions.
 func original() conversion.Equalities {
 	return conversion.EqualitiesOrDie(
 		func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 },
@@ -46,7 +46,7 @@ func original() conversion.Equalities {
 	)
 }
 
-// registered are the types to which Semantic owes a function of ours.
+// registered are the types for which this package adds a function to Semantic.
 func registered(t testing.TB) []reflect.Type {
 	t.Helper()
 	var out []reflect.Type
@@ -86,7 +86,7 @@ func kinds() []reflect.Type {
 	return out
 }
 
-// schemas fills the versions of JSONSchemaProps by way of the internal form: upstream's filler of that comes to an end.
+// schemas fills the versions of JSONSchemaProps by way of the internal form, whose upstream filler terminates.
 func schemas(serializer.CodecFactory) []any {
 	convert := func(c randfill.Continue, out any) {
 		var in apiextensions.JSONSchemaProps
@@ -159,14 +159,14 @@ func (p *pairs) run() {
 	}
 }
 
-// both asserts that the pairs were of both sorts, or there was nothing to tell apart.
+// both asserts that the pairs were both equal and unequal, or that there was nothing to distinguish.
 func (p *pairs) both() {
 	if p.equal < 10 || p.other < 10 {
 		p.t.Errorf("of the pairs of %s, %d are equal and %d are not", p.typ, p.equal, p.other)
 	}
 }
 
-// TestRegisteredTypes: Semantic answers for every registered type what it answered before.
+// TestRegisteredTypes: Semantic gives the same answers for every registered type as before.
 func TestRegisteredTypes(t *testing.T) {
 	before := original()
 	for i, typ := range registered(t) {
@@ -180,8 +180,8 @@ func TestRegisteredTypes(t *testing.T) {
 	}
 }
 
-// TestKinds: whole objects of every kind are compared as upstream would, with a function more, too, which is what keeps
-// timestamps.
+// TestKinds: whole objects of every kind are compared as upstream does, also with one more function, as for
+// KeepTimestamps.
 func TestKinds(t *testing.T) {
 	sameManager := func(a, b metav1.ManagedFieldsEntry) bool { return a.Manager == b.Manager }
 	before := original()
@@ -203,7 +203,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestNoTypeLeftToUpstream: whatever is registered is compared by a comparer down to the last field, interfaces excepted.
+// TestNoTypeLeftToUpstream: comparers cover every registered type down to the last field, except interfaces.
 func TestNoTypeLeftToUpstream(t *testing.T) {
 	for _, typ := range registered(t) {
 		equality.ComparerOf(typ)
@@ -231,7 +231,7 @@ func FuzzAgreesWithUpstream(f *testing.F) {
 	})
 }
 
-// TestUntyped: what JSON is decoded to, as custom objects are.
+// TestUntyped compares the Go types that JSON is decoded to, as in custom objects.
 func TestUntyped(t *testing.T) {
 	values := []any{nil, "", "a", true, false, int64(1), int64(2), 1.5, 2.5, float64(1), 7, []any{}, []any(nil), []any{"a"}, []any{nil},
 		map[string]any{}, map[string]any(nil), map[string]any{"a": nil}, map[string]any{"a": "b"}, map[string]any{"b": "b"},
@@ -250,8 +250,8 @@ func TestUntyped(t *testing.T) {
 	}
 }
 
-// TestFunctionBelowRegisteredTypes: a function of With is heard below the types that are registered, as in the template of
-// a Deployment.
+// TestFunctionBelowRegisteredTypes: a function of With is also used below registered types, as in the template of a
+// Deployment.
 func TestFunctionBelowRegisteredTypes(t *testing.T) {
 	deployment := func(s int64) *apps.Deployment {
 		at := metav1.Unix(s, 0)
@@ -291,7 +291,7 @@ func TestNodeAffinityOfVolumes(t *testing.T) {
 	}
 }
 
-// TestConcurrently: comparers are made while others use them. The race detector looks on.
+// TestConcurrently makes comparers while others use them, for the race detector.
 func TestConcurrently(t *testing.T) {
 	e := equality.With(func(a, b metav1.FieldsV1) bool { return a.Equal(b) })
 	all := kinds()
@@ -312,7 +312,7 @@ func TestConcurrently(t *testing.T) {
 	}
 }
 
-// BenchmarkPodSpec compares equal specs of a pod of 4.8 KB, by upstream's walk and as Semantic does now.
+// BenchmarkPodSpec compares equal specs of a pod of 4.8 KB, by upstream's walk and by Semantic with comparers.
 func BenchmarkPodSpec(b *testing.B) {
 	data, err := os.ReadFile("../../server/codec/transcode/testdata/pod.json")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 var nan = math.NaN()
 
-// deepCopy copies whatever is below a value, in a variable of its own. nil stays nil and empty stays empty.
+// deepCopy copies a value with everything below it, into its own variable. nil stays nil and empty stays empty.
 func deepCopy(v reflect.Value) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)
@@ -54,7 +54,7 @@ func deepCopy(v reflect.Value) reflect.Value {
 	return out
 }
 
-// mutate changes one thing somewhere in a variable, perhaps to its equal, and says what.
+// mutate changes one part of a variable, perhaps to an equal value, and returns a description.
 func mutate(r *rand.Rand, v reflect.Value) string {
 	switch v.Interface().(type) {
 	case resource.Quantity:
@@ -103,7 +103,7 @@ func mutateScalar(r *rand.Rand, v reflect.Value) string {
 	case reflect.Float32, reflect.Float64:
 		v.SetFloat([]float64{nan, 0, math.Copysign(0, -1), v.Float() + 1}[r.Intn(4)])
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		// In any of the bytes.
+		// A change in any of the bytes.
 		v.SetInt(v.Int() ^ 1<<(8*r.Intn(int(v.Type().Size()))))
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		v.SetUint(v.Uint() ^ 1<<(8*r.Intn(int(v.Type().Size()))))
@@ -169,7 +169,7 @@ func mutateMap(r *rand.Rand, v reflect.Value) string {
 	case 0:
 		v.SetMapIndex(old, reflect.Value{})
 		return "one less"
-	case 1: // as many, with other keys
+	case 1: // equally many, with other keys
 		v.SetMapIndex(old, reflect.Value{})
 		v.SetMapIndex(key, value)
 		return "another key"
@@ -199,7 +199,7 @@ func mutateQuantity(r *rand.Rand, q *resource.Quantity) string {
 	switch r.Intn(4) {
 	case 0:
 		*q = resource.MustParse([]string{"0", "1", "1000m", "1Ki", "1024", "1.5Gi"}[r.Intn(6)])
-	case 1: // the same, written in another way
+	case 1: // the same value in another spelling
 		*q = resource.MustParse(q.AsDec().String())
 	case 2:
 		q.ToDec()

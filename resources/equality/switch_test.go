@@ -7,7 +7,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// What a comparer leaves to upstream is counted while the path is on. While it is off, it is not entered: no comparer of a type is
+// A type that a comparer leaves to upstream is counted while the path is on. While it is off, it is not entered: no comparer is
 // made, and nothing is counted.
 func TestEqualityIsSwitched(t *testing.T) {
 	type covered struct{ Text string }
@@ -51,7 +51,7 @@ func TestEqualityIsSwitched(t *testing.T) {
 		t.Errorf("off: %d fallbacks, %d comparers", n, made())
 	}
 	back()
-	if n := compare(); n != 2 { // of what has arrays in it
+	if n := compare(); n != 2 { // for a type with arrays in it
 		t.Errorf("on: %d fallbacks", n)
 	}
 	if n := made(); n != 3 {

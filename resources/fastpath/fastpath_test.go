@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// states are the paths that are on, as they were before when the test ends.
+// states returns the paths that are on; it restores their states when the test ends.
 func states(t *testing.T) func() []string {
 	t.Helper()
 	for _, p := range all {
@@ -56,7 +56,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// What names no path changes nothing, and the error lists what there is.
+// An unknown name changes nothing, and the error lists the names.
 func TestChooseUnknown(t *testing.T) {
 	on := states(t)
 	for _, choice := range []string{"merge", "-", "--merge-patch", "ALL"} {
@@ -75,7 +75,7 @@ func TestChooseUnknown(t *testing.T) {
 	}
 }
 
-// Until somebody chooses, the environment does, when a path is asked for first.
+// Without a choice, the environment decides, when a path is first used.
 func TestEnvironment(t *testing.T) {
 	states(t)
 	for value, want := range map[string]bool{"": true, "-all": false, "-protobuf": false, "-merge-patch": true, "-all,protobuf": true} {
@@ -149,7 +149,7 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// declares tells whether a test of a package has the function.
+// declares reports whether a test of a package has the function.
 func declares(t *testing.T, folder, function string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))

@@ -169,7 +169,7 @@ func BenchmarkApplyConfigMap(b *testing.B) {
 	})
 }
 
-// BenchmarkApplyPod applies what a pod's owner would, with one change, over a pod that somebody else has as well.
+// BenchmarkApplyPod applies the fields of a pod's owner, with one change, over a pod with another manager.
 func BenchmarkApplyPod(b *testing.B) {
 	benchManagers(b, podKind, func(b *testing.B, m updater) {
 		pod := benchPod()

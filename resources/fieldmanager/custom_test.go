@@ -292,7 +292,7 @@ func TestCustomResourcesAgreeWithUpstream(t *testing.T) {
 	}
 }
 
-// forgetful keeps nothing.
+// forgetful is a Keeper that keeps nothing.
 type forgetful struct {
 	managedfields.TypeConverter
 	asked int
@@ -303,7 +303,7 @@ func (f *forgetful) Keep(_ any, build func() (any, error)) (any, error) {
 	return build()
 }
 
-// What a manager makes of a schema can be dropped between any two writes.
+// A manager's compiled schema can be dropped between any two writes.
 func TestSchemaIsKeptByTypes(t *testing.T) {
 	t.Cleanup(fastpath.ManagedFields.Turn(true))
 	types := &forgetful{TypeConverter: widgetTypes(t)}

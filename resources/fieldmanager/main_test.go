@@ -7,7 +7,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// The tests of this package are about the fast path itself, whether it is on for others or not.
+// The tests of this package test the fast path itself, whether it is on elsewhere or not.
 func TestMain(m *testing.M) {
 	fastpath.ManagedFields.Turn(true)
 	os.Exit(m.Run())

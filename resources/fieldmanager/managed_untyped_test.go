@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// ManagedFields of an object without a Go type are set as Unstructured sets them.
+// The managedFields of an object without a Go type are set as Unstructured sets them.
 func TestSetManagedAgreesWithUpstream(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 11, 23, 21, 0, 0, 5, time.FixedZone("", 3600)))
 	fields := func(text string) *metav1.FieldsV1 {

@@ -64,7 +64,7 @@ func configMapPatch(data ...string) *unstructured.Unstructured {
 	return u
 }
 
-// stored is what becomes of an object that is written: it has a UID.
+// stored is an object after it was stored: it has a UID.
 func stored(obj runtime.Object) *core.ConfigMap {
 	c := obj.(*core.ConfigMap)
 	c.UID = "uid"
@@ -114,7 +114,7 @@ func TestLifeOfAnObject(t *testing.T) {
 	expect(t, c, `3 applier Apply {"f:data":{"f:a":{},"f:c":{}}}`,
 		`1 creator Update {"f:data":{".":{},"f:a":{}}}`, `2 editor Update {"f:data":{"f:b":{}}}`)
 
-	// A field that is no longer applied goes, one that somebody else has stays.
+	// A field that is no longer applied is removed; one that another manager owns stays.
 	if out, err = m.Apply(c, configMapPatch("d", "4"), "applier", false); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestLifeOfAnObject(t *testing.T) {
 		t.Errorf("data (-want +got):\n%s", diff)
 	}
 
-	// managedFields: [{}] forgets all owners but who writes now.
+	// managedFields: [{}] drops all owners except the present writer.
 	changed = c.DeepCopy()
 	changed.ManagedFields = []metav1.ManagedFieldsEntry{{}}
 	c = stored(m.Update(c, changed, "reset"))
@@ -135,8 +135,8 @@ func TestLifeOfAnObject(t *testing.T) {
 	}
 }
 
-// TestConflict is KEP-555, "Conflicts": who applies a field of somebody else gets an error that names both, or the
-// field, if it insists.
+// TestConflict is KEP-555, "Conflicts": an applier of another manager's field gets an error that names both, or the field, if it
+// forces.
 func TestConflict(t *testing.T) {
 	m, fallbacks := newConfigMaps(t, nil)
 	c := stored(m.Create(configMap("a", "1"), "creator"))
@@ -158,7 +158,7 @@ func TestConflict(t *testing.T) {
 	expect(t, stored(out), `2 applier Apply {"f:data":{"f:a":{}}}`, `1 creator Update {"f:data":{}}`)
 }
 
-// TestApplyWithoutEffect leaves times alone: nothing but an owner is new.
+// TestApplyWithoutEffect leaves times unchanged: only an owner is new.
 func TestApplyWithoutEffect(t *testing.T) {
 	m, _ := newConfigMaps(t, nil)
 	c := stored(m.Create(configMap("a", "1"), "creator"))
@@ -169,7 +169,7 @@ func TestApplyWithoutEffect(t *testing.T) {
 	expect(t, stored(out), `- applier Apply {"f:data":{"f:a":{}}}`, `1 creator Update {"f:data":{".":{},"f:a":{}}}`)
 }
 
-// TestManyManagers checks that no more than ten entries of operation Update stay: the oldest become one.
+// TestManyManagers checks that at most ten entries of operation Update stay: the oldest are merged.
 func TestManyManagers(t *testing.T) {
 	m, fallbacks := newConfigMaps(t, nil)
 	c := stored(m.Create(configMap("k", "v"), "m00"))
@@ -192,7 +192,7 @@ func TestManyManagers(t *testing.T) {
 	}
 }
 
-// TestUnmanagedObject leaves objects alone that were stored before anybody kept their owners.
+// TestUnmanagedObject leaves objects unchanged that were stored before field management.
 func TestUnmanagedObject(t *testing.T) {
 	m, _ := newConfigMaps(t, nil)
 	c := stored(configMap("a", "1"))
@@ -207,8 +207,8 @@ func TestUnmanagedObject(t *testing.T) {
 	expect(t, stored(out), `2 applier Apply {"f:data":{"f:b":{}}}`, `1 before-first-apply Update {"f:data":{".":{},"f:a":{}}}`)
 }
 
-// TestDeepRawData updates an object whose raw JSON is nested deeper than encoding/json reads. structured-merge-diff panics over it;
-// the object keeps the managedFields that it had, and is validated.
+// TestDeepRawData updates an object whose raw JSON is nested deeper than encoding/json reads. structured-merge-diff panics on it;
+// the object keeps its managedFields, and is validated.
 func TestDeepRawData(t *testing.T) {
 	m, _ := newConfigMaps(t, func(c *Config) {
 		c.Kind = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
@@ -230,7 +230,7 @@ func TestDeepRawData(t *testing.T) {
 	}
 }
 
-// TestSubresourceAndResetFields writes through a subresource, which is named in the entry and does not own what it
+// TestSubresourceAndResetFields writes through a subresource, which the entry names and which does not own the fields that it
 // resets.
 func TestSubresourceAndResetFields(t *testing.T) {
 	m, fallbacks := newConfigMaps(t, func(c *Config) {
@@ -247,7 +247,7 @@ func TestSubresourceAndResetFields(t *testing.T) {
 	}
 }
 
-// TestNewRefuses lists configurations that cannot work.
+// TestNewRefuses lists invalid configurations.
 func TestNewRefuses(t *testing.T) {
 	good := Config{Scheme: legacyscheme.Scheme, Kind: configMaps, Hub: schema.GroupVersion{Version: "__internal"}}
 	for name, edit := range map[string]func(*Config){
@@ -267,7 +267,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse runs writes of kinds that share types, from their first use on; the race detector judges.
+// TestConcurrentUse runs writes of kinds that share types, from their first use on, for the race detector.
 func TestConcurrentUse(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, kind := range []string{"Pod", "PodTemplate", "ReplicationController", "Service"} {

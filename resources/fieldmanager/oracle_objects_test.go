@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// random makes an object in the hub form as a request in a version would bring it.
+// random makes an object in the hub form as from a request in a version.
 func (s *subject) random(gv schema.GroupVersion) runtime.Object {
 	obj, err := s.scheme.New(schema.GroupVersionKind{Group: gv.Group, Version: runtime.APIVersionInternal, Kind: s.kind})
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *subject) random(gv schema.GroupVersion) runtime.Object {
 	return s.decoded(gv, content)
 }
 
-// plain replaces the fuzzer's strings by ones as people use them, of which some occur again and again.
+// plain replaces the fuzzer's strings by realistic ones, some of which recur.
 func (s *subject) plain(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -181,7 +181,7 @@ func (s *subject) vandalised(in []metav1.ManagedFieldsEntry) []metav1.ManagedFie
 	return out
 }
 
-// part leaves some of a value out.
+// part leaves out some of a value.
 func (s *subject) part(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -54,7 +54,7 @@ func managed(scheme *runtime.Scheme, kind schema.GroupVersionKind) bool {
 	return scheme.Recognizes(schema.GroupVersionKind{Group: kind.Group, Version: runtime.APIVersionInternal, Kind: kind.Kind})
 }
 
-// subject is a kind under test: an object that lives on while both managers answer the same requests about it.
+// subject is a kind under test: an object that both managers handle through the same requests.
 type subject struct {
 	t         testing.TB
 	scheme    *runtime.Scheme
@@ -76,7 +76,7 @@ type world struct {
 	scheme *runtime.Scheme
 	codecs serializer.CodecFactory
 	funcs  fuzzer.FuzzerFuncs
-	types  func(testing.TB) managedfields.TypeConverter // upstream's, of all kinds
+	types  func(testing.TB) managedfields.TypeConverter // upstream's, for all kinds
 }
 
 func newWorld(scheme *runtime.Scheme, codecs serializer.CodecFactory, funcs fuzzer.FuzzerFuncs) *world {
@@ -139,7 +139,7 @@ func newSubject(t testing.TB, world *world, gvs []schema.GroupVersion, kind stri
 	return s
 }
 
-// request picks who writes and how.
+// request picks the writer and the kind of write.
 func (s *subject) request() (gv schema.GroupVersion, path, manager string) {
 	gv = s.versions[0]
 	if s.rand.Intn(8) == 0 {
@@ -220,7 +220,7 @@ func (s *subject) apply() {
 	s.step("apply", gv, path, manager, s.rand.Intn(3) > 0, s.live, nil, &unstructured.Unstructured{Object: jsonNumbers(patch).(map[string]any)})
 }
 
-// step asks both managers and compares their answers; the object then is what they agreed on.
+// step calls both managers and compares their answers; the object then becomes the common result.
 func (s *subject) step(op string, gv schema.GroupVersion, path, manager string, force bool, live, obj runtime.Object, patch *unstructured.Unstructured) {
 	s.t.Helper()
 	s.steps[op]++
@@ -291,7 +291,7 @@ func (s *subject) compare(gv schema.GroupVersion, op string, live, obj runtime.O
 	return true
 }
 
-// fieldsOf gives managedFields to the byte.
+// fieldsOf returns the exact bytes of managedFields.
 func fieldsOf(obj runtime.Object) []string {
 	m, _ := meta.Accessor(obj)
 	var out []string
@@ -320,9 +320,9 @@ func describe(err error) any {
 	case err == nil:
 		return nil
 	case strings.Contains(err.Error(), "not declared in schema"):
-		return "not declared in schema" // what else is listed depends on the order of a map
+		return "not declared in schema" // the rest of the text depends on the order of a map
 	}
-	lines := strings.Split(err.Error(), "\n") // of which some come in the order of a map
+	lines := strings.Split(err.Error(), "\n") // some lines come in the order of a map
 	sort.Strings(lines)
 	return lines
 }

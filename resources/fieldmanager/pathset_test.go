@@ -101,7 +101,7 @@ func TestElementOrder(t *testing.T) {
 	}
 }
 
-// TestParsePathSetForeign lists texts that are left to upstream: whatever is not to the byte what would be written.
+// TestParsePathSetForeign lists texts that are left to upstream: any text that is not exactly in the written form.
 func TestParsePathSetForeign(t *testing.T) {
 	for _, text := range []string{
 		``, `null`, `[]`, `{`, `{}}`, ` {}`, `{ }`, `{".":{}}`, `{"f:a":{}`, `{"f:a":{},}`, `{"f:a":null}`, `{"f:a":{".":{}}}`,
@@ -116,7 +116,7 @@ func TestParsePathSetForeign(t *testing.T) {
 	}
 }
 
-// FuzzParsePathSet checks that what is read is what fieldpath reads and writes.
+// FuzzParsePathSet checks that a parsed text gives the set that fieldpath reads and writes.
 func FuzzParsePathSet(f *testing.F) {
 	f.Add(`{"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:spec":{"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{}}}}}`)
 	f.Add(`{"f:metadata":{"f:finalizers":{".":{},"v:\"a\"":{}}}}`)

@@ -103,7 +103,7 @@ var compareSchemas = []cmp.Option{
 		for _, f := range m.Fields {
 			switch def := reflect.ValueOf(f.Default); def.Kind() {
 			case reflect.Map:
-				f.Default = nil // of no use to field management
+				f.Default = nil // irrelevant to field management
 			case reflect.Int:
 				f.Default = float64(def.Int())
 			case reflect.String:

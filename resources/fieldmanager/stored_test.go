@@ -19,7 +19,7 @@ const metadataOfTest = `{"type":"object","properties":{"labels":{"type":"object"
 	`"ownerReferences":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["uid"],"items":{"type":"object","x-kubernetes-map-type":"atomic",` +
 	`"properties":{"uid":{"type":"string"}}}},"name":{"type":"string"}}}`
 
-// withObjects adds to a schema what package custom adds to it: what objects have, and those within them.
+// withObjects adds to a schema what package custom adds to it: the fields of objects, and of objects within them.
 func withObjects(s *spec.Schema, whole bool) {
 	for name, property := range s.Properties {
 		withObjects(&property, false)
@@ -37,7 +37,7 @@ func withObjects(s *spec.Schema, whole bool) {
 	}
 }
 
-// readByUpstream is what upstream's packages read in a schema; nil: it is none. text is how it is stored.
+// readByUpstream is the result of upstream's packages for a schema; nil: it is invalid. text is its stored form.
 func readByUpstream(t *testing.T, sent string) (text string, n *schemaNode) {
 	t.Helper()
 	var written, stored apiextensionsv1.JSONSchemaProps
@@ -72,7 +72,7 @@ func readByUpstream(t *testing.T, sent string) (text string, n *schemaNode) {
 	return string(data), out.schema
 }
 
-// schemasOfFields say all by which the ownership of fields goes; those after the first ones are not covered.
+// schemasOfFields have every feature that field ownership depends on; those after the comment below are not covered.
 var schemasOfFields = []string{
 	`{"type":"object","description":"d","properties":{"a":{"type":"string"},"b":{"type":"integer"},"c":{"type":"boolean"},"d":{"type":"number"},"e":{"x-kubernetes-int-or-string":true},
 		"f":{"type":"string","format":"date-time"},"g":{"type":"string","format":"byte"},"h":{"type":"object"},"i":{"type":"object","additionalProperties":{"type":"array","items":{"type":"string"}}},
@@ -92,7 +92,8 @@ var schemasOfFields = []string{
 
 const coveredSchemasOfFields = 5
 
-// FuzzStoredSchema: what is made of the text of a schema is what is made of what upstream's packages read in it.
+// FuzzStoredSchema: the node made from the text of a schema is equal to the node made from what upstream's packages
+// read.
 func FuzzStoredSchema(f *testing.F) {
 	for _, s := range schemasOfFields {
 		f.Add(s)
@@ -108,7 +109,7 @@ func FuzzStoredSchema(f *testing.F) {
 	})
 }
 
-// shown is a node in words, down to a depth.
+// shown is a node as text, down to a depth.
 func shown(n *schemaNode, depth int) string {
 	if n == nil || depth == 0 {
 		return "-"
@@ -127,7 +128,7 @@ func shown(n *schemaNode, depth int) string {
 	return out
 }
 
-// What definitions usually say is read from the text.
+// The usual features of definitions are read from the text.
 func TestStoredSchemasAreCovered(t *testing.T) {
 	for _, sent := range schemasOfFields[:coveredSchemasOfFields] {
 		text, want := readByUpstream(t, sent)

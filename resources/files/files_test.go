@@ -12,7 +12,7 @@ import (
 
 const somebody, group = 12345, 12346
 
-// owners returns whose a file is, itself and not what it leads to.
+// owners returns the user and the group that own a file, or a link itself.
 func owners(t *testing.T, path string) [2]uint32 {
 	t.Helper()
 	info, err := os.Lstat(path)
@@ -23,8 +23,8 @@ func owners(t *testing.T, path string) [2]uint32 {
 	return [2]uint32{stat.Uid, stat.Gid}
 }
 
-// A directory is made where a link leads that leads to nothing, by way of further links, and from where the link is. What cannot be made is an error, and
-// one that is there keeps its mode.
+// MakeDir makes the target of a dangling link, also by way of further links, relative to the link. If it cannot be made, that is an error; an
+// existing directory keeps its mode.
 func TestMakeDir(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -54,8 +54,8 @@ func TestMakeDir(t *testing.T) {
 	}
 }
 
-// What root makes belongs to whom the directory belongs that it is in, at any depth. What was there, or is a link that the owner of the directory has
-// put there, stays whose it is.
+// Directories that root creates get the owner of the directory that contains them, at any depth. An existing file, or the target of a link that the
+// owner of the directory has put there, keeps its owner.
 func TestGiven(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("root alone gives files away, and this is user", os.Geteuid())
@@ -92,7 +92,8 @@ func TestGiven(t *testing.T) {
 	}
 }
 
-// What those left who were killed while they tried goes, also while others try. What has another name or content, or is no file, stays.
+// CheckDir removes the files of processes that were killed during their test, also concurrently. An entry with another name, with content, or that is
+// not a file, stays.
 func TestCheckDirLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// In an image with nothing but the program there is no /tmp, and who reads the error is to know what helps.
+// An image with nothing but the program in it has no /tmp, and the error advises what to do.
 func TestNoTemporary(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
 	_, err := MakeTemporary("x-*")

@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/resources/follow"
 )
 
-// While the database does not answer nothing is forgotten, opened or told anew: the same watches are asked again.
+// While the database does not answer, nothing is forgotten, opened or delivered again: the same watches are read again.
 func TestUnavailable(t *testing.T) {
 	f := newFixture(t)
 	f.write(resources.Create, "things", "old")
@@ -34,7 +34,7 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// What goes on being wrong is said once, and what becomes wrong in another way, or once more, is said again.
+// A lasting error is logged once; another error, or the same after a success, is logged again.
 func TestFailuresAreSaidOnce(t *testing.T) {
 	f := newFixture(t)
 	down := fmt.Errorf("no answer: %w", resources.ErrUnavailable)
@@ -51,7 +51,7 @@ func TestFailuresAreSaidOnce(t *testing.T) {
 	}
 }
 
-// Where history was lost, everything begins with what is there.
+// Where history was lost, everything begins with the existing objects.
 func TestExpired(t *testing.T) {
 	for name, failure := range map[string]error{"expired": &resources.ExpiredError{Requested: 1, Oldest: 2}, "unforeseen": errors.New("unforeseen")} {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// Only what is named is followed, in pages.
+// Only the named objects are followed, in pages.
 func TestObjects(t *testing.T) {
 	f := newFixture(t)
 	for i := range follow.PageSize + 1 {
@@ -86,7 +86,7 @@ func TestObjects(t *testing.T) {
 	f.check(got[len(got)-2:], "1 others/one", "2 others/one")
 }
 
-// A turn that fails is made again, for everything; so is one whose time has come, and one that Changed asks for.
+// A failed turn is repeated as a whole one; a turn whose time has come, and one after Changed, are whole, too.
 func TestWholeTurns(t *testing.T) {
 	f := newFixture(t)
 	s, changed := f.source(), make(chan struct{})
@@ -114,7 +114,7 @@ func TestWholeTurns(t *testing.T) {
 		f.do(false, nothing))
 }
 
-// The types of a registry are followed as they come and go, and a turn says of which catalog it is.
+// The types of a registry are followed as they come and go, and a turn has the catalog that it is for.
 func TestTypes(t *testing.T) {
 	f := newFixture(t)
 	registry := resources.NewRegistry()

@@ -16,12 +16,12 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// unsteady is a store that fails as it is told to, and counts.
+// unsteady is a store that fails on demand, and counts.
 type unsteady struct {
 	resources.Store
-	fail   func(call string) error // of "open", "next" and "snapshot" with a resource
+	fail   func(call string) error // for "open", "next" and "snapshot" with a resource
 	opened atomic.Int32            // watches
-	open   atomic.Int32            // of them not closed
+	open   atomic.Int32            // those not closed
 }
 
 type unsteadyWatch struct {
@@ -29,7 +29,7 @@ type unsteadyWatch struct {
 	store *unsteady
 }
 
-// Snapshot fails as others do.
+// Snapshot fails like the other calls.
 func (u *unsteady) Snapshot(ctx context.Context, resource string, at resources.At) (resources.Snapshot, error) {
 	if err := u.fail("snapshot " + resource); err != nil {
 		return nil, err
@@ -59,17 +59,17 @@ func (w unsteadyWatch) Close() {
 	w.Watch.Close()
 }
 
-// fixture is a store, and what it takes to follow it.
+// fixture is a store, with everything needed to follow it.
 type fixture struct {
 	*testing.T
 	ctx   context.Context
 	store *unsteady
-	// failures are what the next calls of each kind return.
+	// failures are the results of the next calls of each kind.
 	mu       sync.Mutex
 	failures map[string][]error
 }
 
-// patience is how long a test waits for what must come. It is only reached by a test that fails.
+// patience is how long a test waits for an expected event. Only a failing test reaches it.
 const patience = 2 * time.Minute
 
 func newFixture(t *testing.T) *fixture {
@@ -94,7 +94,7 @@ func (f *fixture) fail(call string, errs ...error) {
 	f.failures[call] = append(f.failures[call], errs...)
 }
 
-// source follows things and others without a pause after failures that a test would notice.
+// source follows things and others, with pauses after failures that are too short to notice.
 func (f *fixture) source() follow.Source {
 	return follow.Source{Store: f.store, Logger: slog.New(slog.DiscardHandler), Name: "a test", Shortest: time.Millisecond, Longest: time.Millisecond,
 		Objects: []resources.Key{{Resource: "things"}, {Resource: "others", Name: "one"}}}
@@ -122,7 +122,7 @@ func (f *fixture) write(op resources.Op, resource, name string) {
 	}
 }
 
-// diary is a Handler that writes down what it is told, a line each.
+// diary is a Handler that records its calls, a line each.
 type diary struct {
 	lines []string
 	turn  func(follow.Turn) (time.Duration, error)
@@ -143,7 +143,8 @@ func (d *diary) Turn(_ context.Context, t follow.Turn) (time.Duration, error) {
 	return d.turn(t)
 }
 
-// follow follows until the steps are done: each is what to do when all was told, and whether the turn is to be whole.
+// follow runs until the steps are done: each is called when all events were delivered, and says whether the turn has to
+// be whole.
 func (f *fixture) follow(s follow.Source, steps ...func(follow.Turn) (time.Duration, error)) []string {
 	f.Helper()
 	ctx, stop := context.WithCancel(f.ctx)

@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/resources/follow"
 )
 
-// replica is a Handler that keeps a copy of what it is told, and checks the order.
+// replica is a Handler that keeps a copy of the objects, and checks the order.
 type replica struct {
 	*testing.T
 	objects map[resources.Key]int64
@@ -47,7 +47,7 @@ func (r *replica) Turn(_ context.Context, t follow.Turn) (time.Duration, error) 
 	return 0, nil
 }
 
-// Whatever fails while several write: in the end a Handler knows what there is, and was told of it in order.
+// Whatever fails while several write: in the end a Handler has the existing objects, and got the changes in order.
 func TestReplica(t *testing.T) {
 	f := newFixture(t)
 	const types, writers, writes = 3, 4, 300
@@ -92,7 +92,7 @@ func TestReplica(t *testing.T) {
 			stop()
 		}
 	}})
-	end.Wait() // the follower may hear of the last write before its writer does
+	end.Wait() // the follower may see the last write before its writer returns
 	if f.ctx.Err() != nil {
 		t.Error("the end was never told")
 	}

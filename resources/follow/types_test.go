@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/resources/follow"
 )
 
-// inventory is a Handler that knows which types are followed.
+// inventory is a Handler that records which types are followed.
 type inventory struct {
 	*testing.T
 	types map[string]bool
@@ -51,7 +51,7 @@ func (i *inventory) Turn(_ context.Context, t follow.Turn) (time.Duration, error
 	return 0, nil
 }
 
-// However types come, go and change, and whatever fails meanwhile, in the end exactly those are followed that there are.
+// However types come, go and change, and whatever fails meanwhile, in the end exactly the existing types are followed.
 func TestTypesThatComeAndGo(t *testing.T) {
 	f := newFixture(t)
 	registry := resources.NewRegistry()
@@ -74,7 +74,7 @@ func TestTypesThatComeAndGo(t *testing.T) {
 	ctx, stop := context.WithCancel(f.ctx)
 	defer stop()
 	s := f.source()
-	s.Objects = []resources.Key{{Resource: "r0.g0"}} // one is followed in any case
+	s.Objects = []resources.Key{{Resource: "r0.g0"}} // one type is always followed
 	s.Registry, s.Types = registry, func(t *resources.Type) bool { return t.Resource != "r3" }
 	steps := 0
 	i := &inventory{T: t}
@@ -113,7 +113,8 @@ func TestTypesThatComeAndGo(t *testing.T) {
 	}
 }
 
-// A type of which an object cannot be read keeps no other from being followed, and is told of with all others when it can be read.
+// A type with an unreadable object keeps no other from being followed, and is delivered with all others once the object is
+// readable.
 func TestTypesThatCannotBeRead(t *testing.T) {
 	f := newFixture(t)
 	registry := resources.NewRegistry()
@@ -147,7 +148,7 @@ func TestTypesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// One that goes while it cannot be read is not waited for.
+// A type that is removed while it is unreadable is not waited for.
 func TestTypesThatGoUnread(t *testing.T) {
 	f := newFixture(t)
 	registry := resources.NewRegistry()

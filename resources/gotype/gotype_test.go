@@ -30,7 +30,7 @@ type sample struct {
 	Quoted   int     `json:"quoted,omitempty,string"`
 }
 
-// The names are those that encoding/json writes, in its order, and lead to the fields.
+// Fields yields the names that encoding/json writes, in its order, and the paths lead to the fields.
 func TestFields(t *testing.T) {
 	v := sample{Untagged: "u", inner: inner{"a", 1}, Pointer: new(string), Quoted: 1, hidden: 1}
 	data, err := json.Marshal(v)
@@ -59,11 +59,11 @@ func TestFields(t *testing.T) {
 		t.Errorf("fields %q, want %q", got, want)
 	}
 	for range gotype.Fields(reflect.TypeFor[corev1.Pod]()) {
-		break // whoever has seen enough may stop
+		break // a caller may stop early
 	}
 }
 
-// However many ask at once, all get the same.
+// All concurrent callers get the same result.
 func TestMemo(t *testing.T) {
 	var m gotype.Memo[*int]
 	typ := reflect.TypeFor[sample]()

@@ -2,7 +2,7 @@ package history
 
 import "testing"
 
-// FuzzContinue sends any continue token: one that is taken is one that was given.
+// FuzzContinue sends any continue token: an accepted one is one that the server issued.
 func FuzzContinue(f *testing.F) {
 	for _, seed := range []string{continueAt(1), continueAt(1 << 51), continueAt(-3), "", "eA", "YmVmb3JlIDAx", "\xff", continueAt(7) + "="} {
 		f.Add(seed)

@@ -30,7 +30,8 @@ func (w *written) ObjectHistory(_ context.Context, q resources.RevisionQuery) (f
 	return found, nil
 }
 
-// Pages have together what is selected, in order and once, none has more than its limit, and each looks at a bounded part of the history.
+// The pages together have all selected revisions, in order and once, none exceeds its limit, and each reads a bounded part of the
+// history.
 func TestPagesAreFilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -59,7 +60,7 @@ func TestPagesAreFilled(t *testing.T) {
 			if err != nil || len(p.Objects) > int(q.Limit) || page > len(w.revisions) {
 				t.Fatalf("%s: page %d has %d, %v", said, page, len(p.Objects), err)
 			}
-			// The last look begins before there are as many as may be, and each sees one more than it takes.
+			// The last read begins before the page is full, and each reads one revision more than it takes.
 			if bound := 2 * (f.most + max(int(q.Limit), f.nextStep)); w.looked > bound {
 				t.Errorf("%s: %d were looked at for a page, more than %d", said, w.looked, bound)
 			}

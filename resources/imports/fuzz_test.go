@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// FuzzImport reads what may be under a key: what is imported is JSON, has the place that its key says, and a resourceVersion to fill in.
+// FuzzImport reads any value under a key: an imported object is JSON, matches its key, and has a resourceVersion to fill in.
 func FuzzImport(f *testing.F) {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", Labels: map[string]string{"x": "y"}}}
 	message, err := pod.Marshal()
@@ -50,7 +50,7 @@ func FuzzImport(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, key string, stored []byte) {
 		own := *types
-		own.defined = maps.Clone(types.defined) // what one run defines, the next does not know
+		own.defined = maps.Clone(types.defined) // a definition of one run is unknown to the next
 		o, err := own.Import(t.Context(), key, stored)
 		if err != nil {
 			return

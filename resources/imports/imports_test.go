@@ -7,7 +7,8 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// kube-apiserver stores custom objects without the defaults of their status, and with what the schema has lost since, and shows them by the schema. So they are imported.
+// kube-apiserver stores custom objects without the defaults of their status, and with fields that the schema has lost since, and shows them by the
+// schema. They are imported as shown.
 func TestCustomObjectsAreCompleted(t *testing.T) {
 	types, err := New("/registry", nil)
 	if err != nil {
@@ -37,7 +38,7 @@ func TestCustomObjectsAreCompleted(t *testing.T) {
 	}
 }
 
-// What errors say of keys is where kube-apiserver would keep the objects.
+// Errors name the keys that kube-apiserver would give the objects in etcd.
 func TestKeysOfErrors(t *testing.T) {
 	types, err := New("/registry", nil)
 	if err != nil {
@@ -53,7 +54,7 @@ func TestKeysOfErrors(t *testing.T) {
 	}
 }
 
-// Objects of a definition by which kube-apiserver prunes nothing come whole, and it is told of.
+// Objects of a definition without pruning are imported whole, and Unpruned reports the definition.
 func TestObjectsThatAreNotPruned(t *testing.T) {
 	types, err := New("/registry", nil)
 	if err != nil {
@@ -72,7 +73,7 @@ func TestObjectsThatAreNotPruned(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, o.Draft.Data, err)
 		}
 	}
-	// v1beta1 keeps what is unknown unless it is told not to.
+	// v1beta1 keeps unknown fields unless the definition says otherwise.
 	if have := strings.Join(types.Unpruned(), " "); have != "boats.example.com crews.example.com" {
 		t.Errorf("it names %q", have)
 	}

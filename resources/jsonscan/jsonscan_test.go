@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// FuzzScan: what the functions take is JSON, and they agree on where things end.
+// FuzzScan: the functions accept only JSON, and agree on the ends of values.
 func FuzzScan(f *testing.F) {
 	for _, s := range []string{``, `null`, ` [1, -2.5e+7, 0.1E9, true, false, "é\u00e9\ud83d\ude00\n"] `, `{"a":{"b":[{}]},"":""}`, `01`, `-`, `1.`, `1e`, `+1`,
 		`"\ud800"`, `"\x"`, "\"\x01\"", "\"\xff\"", `"a\\"`, `"a\"`, `{"a":1,}`, `[1 2]`, `nul`, `"<>&"`, "\"\u2028\"",
@@ -53,7 +53,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// endOfString is jsonscan.EndOfString, byte by byte, of a string that begins the text.
+// endOfString is jsonscan.EndOfString, byte by byte, for a string at the beginning of the text.
 func endOfString(text []byte) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
@@ -66,7 +66,7 @@ func endOfString(text []byte) int {
 	return 0
 }
 
-// checkUnread compares where a value ends for who does not look into it with where it does.
+// checkUnread compares the end of a value as found without checking its content with the actual end.
 func checkUnread(t *testing.T, value []byte) {
 	var list bytes.Buffer
 	list.WriteByte('[')
@@ -96,7 +96,7 @@ func checkUnread(t *testing.T, value []byte) {
 	}
 }
 
-// Every kind of number is gone past as a whole, and told apart.
+// Every kind of number is skipped as a whole, and recognised.
 func TestNumber(t *testing.T) {
 	for text, integer := range map[string]bool{"0": true, "-0": true, "10": true, "-7": true, "1.5": false, "1e5": false, "1E+05": false, "-1.25e-7": false} {
 		s := jsonscan.New([]byte(" " + text + ","))

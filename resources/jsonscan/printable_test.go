@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Each byte, at each place among plain ones and among ones that are not, ends what is plain or does not.
+// TestPrintableLength tries each byte at each place, among plain bytes and among others.
 func TestPrintableLength(t *testing.T) {
 	for c := range 256 {
 		for at := range 20 {

@@ -21,7 +21,7 @@ type key int
 func TestSetIsInPlace(t *testing.T) {
 	parent := context.WithValue(t.Context(), key(-1), "of the parent")
 	c := requestctx.New(parent)
-	for i := range key(40) { // more than there is room for
+	for i := range key(40) { // more than fit into a Context
 		ctx := requestctx.Set(c, i, int(i))
 		if got := ctx.Value(i); got != int(i) {
 			t.Fatalf("%d: %v", i, got)
@@ -30,7 +30,7 @@ func TestSetIsInPlace(t *testing.T) {
 			t.Errorf("%d is not in place", i)
 		}
 	}
-	// Another value is for what is derived: others may be asking for the first one.
+	// A second value goes into a derived context: others may be reading the first one.
 	if again := requestctx.Set(c, key(3), "again"); again.Value(key(3)) != "again" || again.Value(key(2)) != 2 || c.Value(key(3)) != 3 {
 		t.Error(again.Value(key(3)), again.Value(key(2)), c.Value(key(3)))
 	}
@@ -39,7 +39,7 @@ func TestSetIsInPlace(t *testing.T) {
 	}
 }
 
-// Others may ask for values while some are set; the race detector looks on.
+// Values may be read while others are set, for the race detector.
 func TestSetWhileOthersAsk(t *testing.T) {
 	c := requestctx.New(t.Context())
 	var work sync.WaitGroup
@@ -60,7 +60,7 @@ func TestSetWhileOthersAsk(t *testing.T) {
 	work.Wait()
 }
 
-// What upstream reads is what it would have put there itself.
+// Upstream reads the same values that it would have set itself.
 func TestKeysAreUpstreams(t *testing.T) {
 	c := requestctx.New(t.Context())
 	who, info, said := &user.DefaultInfo{Name: "a"}, &request.RequestInfo{Verb: "get"}, &recorder{}
@@ -137,7 +137,7 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-// What was derived from a limited context ends with the limit, and with the client.
+// Contexts derived from a limited one end with the limit, and with the client.
 func TestDerivedContextsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := requestctx.New(t.Context())
@@ -162,7 +162,7 @@ func TestDerivedContextsEnd(t *testing.T) {
 			t.Error("the client left:", ctx.Err(), child.Err())
 		}
 
-		// A parent that ends first says so, and a second limit is one of its own.
+		// An earlier end of the parent is reported as such, and a second limit makes a new context.
 		first, end := requestctx.Limit(requestctx.New(t.Context()), time.Second)
 		defer end()
 		second, endSecond := requestctx.Limit(first, time.Minute)

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/resources/requestctx"
 )
 
-// Each tracker makes of durations what upstream's of the same name does.
+// Each tracker computes the same from durations as upstream's of the same name.
 func TestTrackersAreUpstreams(t *testing.T) {
 	ours, _ := request.LatencyTrackersFrom(requestctx.WithLatencyTrackers(requestctx.New(t.Context())))
 	theirs, _ := request.LatencyTrackersFrom(request.WithLatencyTrackers(context.Background()))

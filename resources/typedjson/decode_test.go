@@ -13,8 +13,7 @@ import (
 	"github.com/rowlock/rowlock/resources/typedjson"
 )
 
-// decodeLike decodes data as upstream's package does and holds the outcome against that of Decode, which may always say
-// that it does not know.
+// decodeLike decodes data by upstream's package and compares the result with Decode's, which need not cover it.
 func decodeLike(t testing.TB, data []byte, typ reflect.Type) (covered bool) {
 	t.Helper()
 	got, want := reflect.New(typ).Interface(), reflect.New(typ).Interface()
@@ -32,7 +31,7 @@ func decodeLike(t testing.TB, data []byte, typ reflect.Type) (covered bool) {
 	return true
 }
 
-// Every object of every type is read, and is what upstream's decoder makes of it.
+// Every object of every type is read, with the result of upstream's decoder.
 func TestDecodeEveryType(t *testing.T) {
 	for _, s := range builtintest.StoredTypes(t) {
 		t.Run(s.GroupResource.String(), func(t *testing.T) {
@@ -50,7 +49,7 @@ func TestDecodeEveryType(t *testing.T) {
 	}
 }
 
-// What is out of the ordinary is left to upstream's decoder, or is read as it reads it.
+// Unusual input is left to upstream's decoder, or read with the same result.
 func TestDecodeUnusual(t *testing.T) {
 	pod := reflect.TypeFor[corev1.Pod]()
 	for _, tc := range []struct {
@@ -92,7 +91,7 @@ func TestDecodeUnusual(t *testing.T) {
 	}
 }
 
-// Types with rules of their own are not covered, rather than read by the wrong ones.
+// Types with their own rules are not covered, rather than read by the wrong ones.
 func TestDecodeOtherTypes(t *testing.T) {
 	type embedded struct{ Inner string }
 	type One struct{ A string }

@@ -35,7 +35,7 @@ func versionedKinds() []schema.GroupVersionKind {
 	return out
 }
 
-// converted makes an object as the store has it: one of the hub form, converted. It is nil of what has no such form.
+// converted makes an object in the store's form: converted from the hub form. It is nil for a kind without a hub form.
 func converted(t testing.TB, kind schema.GroupVersionKind, seed int64) runtime.Object {
 	internal := schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal}
 	hub, err := builtin.Scheme.New(internal.WithKind(kind.Kind))
@@ -50,7 +50,7 @@ func converted(t testing.TB, kind schema.GroupVersionKind, seed int64) runtime.O
 	return obj
 }
 
-// filled makes an object of whatever the fields of the version can have.
+// filled makes an object with any values that the fields of the version can have.
 func filled(t testing.TB, kind schema.GroupVersionKind, seed int64) runtime.Object {
 	obj, err := builtin.Scheme.New(kind)
 	if err != nil {
@@ -65,7 +65,7 @@ func fill(obj runtime.Object, seed int64, funcs ...fuzzer.FuzzerFuncs) {
 	f.NilChance(0.4).NumElements(0, 3).Fill(obj)
 }
 
-// anything are functions for types whose values upstream's leave plain.
+// anything are functions for types whose values upstream's fuzzers leave plain.
 func anything(serializer.CodecFactory) []any {
 	return []any{
 		func(s *string, c randfill.Continue) {
@@ -97,7 +97,7 @@ func rawJSON(c randfill.Continue) []byte {
 	}[c.Intn(6)])
 }
 
-// fillSome fills few of the fields of a type that contains itself many times, or there would be no end to it.
+// fillSome fills few of the fields of a highly recursive type, so that it terminates.
 func fillSome(s any, c randfill.Continue) {
 	v := reflect.ValueOf(s).Elem()
 	for i := range v.NumField() {

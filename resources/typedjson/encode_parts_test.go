@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources/typedjson"
 )
 
-// Lists and maps by themselves are written as encoding/json writes them, behind what is there.
+// Lists and maps by themselves are written as encoding/json writes them, behind existing bytes.
 func TestAppendParts(t *testing.T) {
 	t.Cleanup(fastpath.JSONEncode.Turn(true))
 	want := func(v any) string {

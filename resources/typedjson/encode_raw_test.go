@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources/jsonscan"
 )
 
-// FuzzRaw: what writes itself is compacted and escaped, and refused when it is not JSON.
+// FuzzRaw: the output of a type's own MarshalJSON is compacted and escaped, and refused when it is not JSON.
 func FuzzRaw(f *testing.F) {
 	for _, s := range []string{
 		``, ` `, `null`, `true`, `false`, `nul`, `truer`, `0`, `-0`, `-`, `01`, `1.`,
@@ -34,7 +34,7 @@ func FuzzRaw(f *testing.F) {
 	})
 }
 
-// TestPlainIsCopied: what is read from a client or the store is not parsed by encoding/json again.
+// TestPlainIsCopied: plain JSON from a client or the store is not parsed again by encoding/json.
 func TestPlainIsCopied(t *testing.T) {
 	for _, s := range []string{
 		`{"f:metadata":{"f:labels":{".":{},"k:{\"name\":\"a\"}":{}}}}`, `[1,-2.5e+7,true,false,null,"é\u00e9",[],{}]`, `0`,

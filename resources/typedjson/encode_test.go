@@ -19,8 +19,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// compareEncoding holds what Append writes against what encoding/json does, or finds wrong. It tells whether obj is
-// covered.
+// compareEncoding compares Append's output with that of encoding/json, or its error. It reports whether obj is covered.
 func compareEncoding(t testing.TB, obj any) bool {
 	t.Helper()
 	want, err := json.Marshal(obj)
@@ -51,7 +50,7 @@ type (
 	named     string
 	octet     uint8
 
-	// Embedded is in everyField, whose fields its own are among; embedded cannot be: it is not exported.
+	// Embedded counts its fields as those of everyField; embedded cannot: it is not exported.
 	embedded struct{ Inner string }
 	Embedded struct {
 		Inner string `json:"inner"`
@@ -145,7 +144,7 @@ type (
 	}
 )
 
-// What IsZero says is not what Go takes for zero.
+// IsZero differs from Go's notion of zero.
 func (v byValue) IsZero() bool    { return v.N == 7 }
 func (v *byPointer) IsZero() bool { return v.N == 7 }
 
@@ -213,13 +212,13 @@ func (f failing) MarshalJSON() ([]byte, error) {
 	return []byte(`{}`), fmt.Errorf("wrong")
 }
 
-// tagged makes a struct whose field has a tag that nobody should write.
+// tagged makes a struct whose field has an improper tag.
 func tagged(tag reflect.StructTag) any {
 	field := reflect.StructField{Name: "Field", Type: reflect.TypeFor[int](), Tag: tag}
 	return reflect.New(reflect.StructOf([]reflect.StructField{field})).Interface()
 }
 
-// TestNotCovered: what is out of the ordinary is refused, not written in some way.
+// TestNotCovered: unusual types and values are refused.
 func TestNotCovered(t *testing.T) {
 	cycle := &tree{}
 	cycle.Next = &tree{Children: []tree{{Next: cycle}, {Next: cycle}}}
@@ -254,7 +253,7 @@ func TestNotCovered(t *testing.T) {
 	}
 }
 
-// TestQuantities: their text is what MarshalJSON says, which is what was asked for before, and they are not changed.
+// TestQuantities: their text is that of MarshalJSON, cached or not, and they are not changed.
 func TestQuantities(t *testing.T) {
 	if !quantityTextKnown {
 		t.Fatal("quantities do not remember their text where they did")
@@ -280,7 +279,7 @@ func TestQuantities(t *testing.T) {
 	}
 }
 
-// TestConcurrently is for the race detector: writers are compiled, and an object is read, by many at once.
+// TestConcurrently is for the race detector: many goroutines compile writers and read an object.
 func TestConcurrently(t *testing.T) {
 	obj := &apiextensionsv1.CustomResourceDefinition{}
 	pod := readPod(t)
@@ -363,7 +362,7 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportAllocs()
 }
 
-// BenchmarkMarshal is that of encoding/json.
+// BenchmarkMarshal is the same for encoding/json.
 func BenchmarkMarshal(b *testing.B) {
 	pod := readPod(b)
 	for b.Loop() {

@@ -24,7 +24,7 @@ func FuzzUntyped(f *testing.F) {
 	})
 }
 
-// What no JSON makes is left to encoding/json, or to fail.
+// Values that no JSON decodes to are left to encoding/json, or fail.
 func TestUntypedOddities(t *testing.T) {
 	deep := any("")
 	for range maxUntyped + 1 {

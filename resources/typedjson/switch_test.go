@@ -9,8 +9,8 @@ import (
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// What the encoder leaves to encoding/json is counted while it is on. While it is off, it is not entered: it makes no writer of a
-// type, and counts nothing.
+// A value that the encoder leaves to encoding/json is counted while the path is on. While it is off, it is not entered: no writer
+// is made, and nothing is counted.
 func TestEncodingIsSwitched(t *testing.T) {
 	type plain struct {
 		Text string `json:"text"`
@@ -46,7 +46,8 @@ func TestEncodingIsSwitched(t *testing.T) {
 	}
 }
 
-// What is stored is left to encoding/json while the path is off, but for JSON of others, which only this package leaves as it was.
+// AppendStored leaves objects to encoding/json while the path is off, except those with JSON from clients, which only this package
+// leaves unchanged.
 func TestStoredEncodingIsSwitched(t *testing.T) {
 	type sent struct {
 		Raw    json.RawMessage `json:"raw"`
@@ -72,7 +73,7 @@ func TestStoredEncodingIsSwitched(t *testing.T) {
 	}
 }
 
-// The same of the decoder.
+// The same for the decoder.
 func TestDecodingIsSwitched(t *testing.T) {
 	type covered struct {
 		Text string `json:"text"`

@@ -16,8 +16,8 @@ import (
 	"github.com/rowlock/rowlock/resources/untyped/untypedtest"
 )
 
-// What a store keeps of an object beside its bytes is no part of the text that it was sent in, which may have three megabytes: an object
-// stays for years.
+// The labels and fields that a store keeps besides an object's bytes share no memory with the text that was sent, which may have three
+// megabytes: an object stays for years.
 func TestWhatIsKeptKeepsNoText(t *testing.T) {
 	defer fastpath.JSONDecode.Turn(true)()
 	v := untypedtest.Versions()[0]
@@ -58,13 +58,13 @@ func TestWhatIsKeptKeepsNoText(t *testing.T) {
 	}
 }
 
-// within tells whether a string is a part of data, in its place.
+// within reports whether a string shares the memory of data.
 func within(data []byte, s string) bool {
 	begin, at := uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(unsafe.Pointer(unsafe.StringData(s)))
 	return s != "" && begin <= at && at < begin+uintptr(len(data))
 }
 
-// noObjects is a store that has nothing.
+// noObjects is an empty store.
 type noObjects struct{ resources.Reader }
 
 func (noObjects) Get(context.Context, resources.Key, resources.At) (*resources.Object, error) {

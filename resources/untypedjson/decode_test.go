@@ -11,8 +11,7 @@ import (
 	"github.com/rowlock/rowlock/resources/untypedjson"
 )
 
-// decodeLike decodes data as upstream's package does and holds the outcome against that of Decode, which may always say
-// that it does not know.
+// decodeLike decodes data by upstream's package and compares the result with Decode's, which need not cover it.
 func decodeLike(t testing.TB, data []byte) (covered bool) {
 	t.Helper()
 	got, ok := untypedjson.Decode(data)
@@ -30,7 +29,7 @@ func decodeLike(t testing.TB, data []byte) (covered bool) {
 	return true
 }
 
-// Every object is read, and is what upstream's decoder makes of it.
+// Every object is read, with the result of upstream's decoder.
 func TestDecode(t *testing.T) {
 	for _, s := range builtintest.StoredTypes(t) {
 		for seed := range int64(3) {

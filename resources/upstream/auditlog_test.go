@@ -11,7 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 )
 
-// What upstream says of events that were not taken is said once, in one line, and again after a while with how often it was.
+// Upstream's error about events that were not taken is logged once, in one line, and again after a while with the number of
+// times.
 func TestEventsNotTakenAreSaidSeldom(t *testing.T) {
 	t.Cleanup(func() { _ = SetVerbosity("0") })
 	var out bytes.Buffer

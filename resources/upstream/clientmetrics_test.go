@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// What client-go sends is counted under kube-apiserver's names.
+// Requests of client-go are counted under kube-apiserver's names.
 func TestClientRequestsAreCounted(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	for _, c := range upstream.CountClientRequests() {
@@ -52,7 +52,7 @@ func TestClientRequestsAreCounted(t *testing.T) {
 	}
 }
 
-// Which features are on is shown, as it is after they were set last.
+// The metrics show the features that are on, after the last change.
 func TestFeaturesAreShown(t *testing.T) {
 	const gate = "AllowUnsafeMalformedObjectDeletion"
 	t.Cleanup(func() {

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
-// What is counted here in place of upstream's packages, they count by the same names, labels and words.
+// The counters here in place of upstream's packages have the same names, labels and help texts.
 func TestCountersAreUpstreams(t *testing.T) {
 	upstream.CountKept()
 	upstream.DiscoveriesMade.Inc()

@@ -8,7 +8,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// A panic in what upstream guards by HandleCrash ends there.
+// HandleCrash ends a panic in upstream's code.
 func TestSurvivePanics(t *testing.T) {
 	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
 	upstream.SurvivePanics()

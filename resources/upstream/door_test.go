@@ -18,46 +18,47 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
-// elsewhere is what reaches into upstream, or into memory, outside of this package: by file or folder, what it does, and why there.
-// Whatever else TestOneDoor finds belongs here, into resources/upstream, and gets a test that fails when upstream changes.
+// elsewhere lists the code outside of this package that reaches into upstream, or into memory: by file or folder, with its effect
+// and the reason. Anything else that TestOneDoor finds belongs into resources/upstream, with a test that fails when upstream
+// changes.
 var elsewhere = map[string][]string{
-	// The fast paths read and write Go values in memory, as what is compiled of their types says.
+	// The fast paths read and write Go values in memory, by compiled forms of their types.
 	"resources/equality":  {"unsafe.Add", "unsafe.Pointer"},
 	"resources/typedjson": {"unsafe.Add", "unsafe.Pointer"},
-	// The size of the HTTP/2 server's buffers. resources knows no HTTP. TestFramesLeaveTogether (server/cork) fails when they are
-	// something else, the linker when they are gone, and TestPoolOfHTTP2Buffers when they are kept otherwise.
+	// The size of the HTTP/2 server's buffers. resources knows no HTTP. TestFramesLeaveTogether (server/cork) fails when their size
+	// changes, the linker when they are removed, and TestPoolOfHTTP2Buffers when their type changes.
 	"server/cork/buffers.go": {"linkname golang.org/x/net/http2.bufWriterPool"},
 }
 
 // ours is the module of Rowlock.
 const ours = "github.com/rowlock/rowlock"
 
-// ofStrings is what of package unsafe is about bytes and strings.
+// ofStrings are the functions of package unsafe for bytes and strings.
 var ofStrings = []string{"String", "StringData", "Slice", "SliceData"}
 
-// doors are packages of upstream that are there to be changed. Only this package imports them.
+// doors are packages of upstream whose purpose is to be changed. Only this package imports them.
 var doors = []string{
 	"k8s.io/kubernetes/pkg/api/legacyscheme", "k8s.io/kubernetes/pkg/capabilities",
 	"k8s.io/kubernetes/pkg/apis/*/install", "k8s.io/apiextensions-apiserver/pkg/apis/*/install", "k8s.io/kube-aggregator/pkg/apis/*/install",
 }
 
-// changing are how names of functions and methods begin by which variables of a package are changed.
+// changing are the beginnings of the names of functions and methods that change variables of a package.
 var changing = []string{"Set", "Add", "Register", "MustRegister", "Override", "Install", "Setup", "Initialize", "Reset"}
 
-// harmless are functions of such a name that change what they are given.
+// harmless are functions with such a name that change only their arguments.
 var harmless = []string{
-	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/node.AddGraphEventHandlers",                          // to a graph of our own
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/node.AddGraphEventHandlers",                          // changes a graph of our own
 	"k8s.io/kms/apis/v2.RegisterKeyManagementServiceServer",                                            // with a server of a test
-	"k8s.io/api/apidiscovery/v2.AddToScheme", "k8s.io/apimachinery/pkg/apis/meta/v1.AddToGroupVersion", // of a scheme of its own
+	"k8s.io/api/apidiscovery/v2.AddToScheme", "k8s.io/apimachinery/pkg/apis/meta/v1.AddToGroupVersion", // changes a scheme of its own
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion.SetListOptionsDefaults", "k8s.io/apimachinery/pkg/apis/meta/v1.SetMetaDataLabel",
 	"k8s.io/apimachinery/pkg/apis/meta/v1.SetMetaDataAnnotation", "k8s.io/apimachinery/pkg/api/meta.SetStatusCondition",
 	"k8s.io/apimachinery/pkg/api/meta.SetList", "k8s.io/apimachinery/pkg/util/net.SetTransportDefaults",
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration.SetAPIServiceCondition", "k8s.io/apiserver/pkg/warning.AddWarning",
-	"k8s.io/apiserver/pkg/apis/apiserver/install.Install",                                             // into a scheme of its own
-	"k8s.io/apiserver/pkg/audit.AddAuditAnnotation", "k8s.io/apiserver/pkg/audit.AddAuditAnnotations", // of the request
+	"k8s.io/apiserver/pkg/apis/apiserver/install.Install",                                             // changes a scheme of its own
+	"k8s.io/apiserver/pkg/audit.AddAuditAnnotation", "k8s.io/apiserver/pkg/audit.AddAuditAnnotations", // for the request
 	"k8s.io/apiserver/pkg/audit.AddAuditAnnotationsMap",
 	"k8s.io/client-go/transport.SetAuthProxyHeaders",
-	"k8s.io/apiserver/pkg/util/flowcontrol/metrics.Register",                                                                        // what it has itself, once
+	"k8s.io/apiserver/pkg/util/flowcontrol/metrics.Register",                                                                        // registers its own metrics, once
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics.AddReject", "k8s.io/apiserver/pkg/util/flowcontrol/metrics.AddRequestsExecuting", // counters
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics.AddSeatConcurrencyInUse", "k8s.io/apiserver/pkg/util/flowcontrol/metrics.AddDispatch",
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics.AddRequestsInQueues", "k8s.io/apiserver/pkg/util/flowcontrol/metrics.AddSeatsInQueues",
@@ -66,8 +67,8 @@ var harmless = []string{
 	"k8s.io/apimachinery/pkg/labels.Set", "k8s.io/apimachinery/pkg/fields.Set", // types
 }
 
-// TestOneDoor: what changes variables of other modules, reads their memory, links to what they do not export, or hands nil to
-// their constructors of storages is in this package, or is one of elsewhere.
+// TestOneDoor: code that sets variables of other modules, reads their memory, links to unexported symbols, or passes nil to their
+// constructors of storages is in this package, or listed in elsewhere.
 func TestOneDoor(t *testing.T) {
 	root, found, files := filepath.Join("..", ".."), map[string][]string{}, 0
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
@@ -111,7 +112,7 @@ func TestOneDoor(t *testing.T) {
 	}
 }
 
-// Each file of this package is in its comment, and has tests of its own.
+// Each file of this package is listed in the package comment, and has its own tests.
 func TestEachIsListedAndTested(t *testing.T) {
 	comment, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -134,7 +135,7 @@ func TestEachIsListedAndTested(t *testing.T) {
 	}
 }
 
-// reachesOf returns, each once, what a file does that belongs into this package.
+// reachesOf returns, each once, the uses in a file that belong into this package.
 func reachesOf(t *testing.T, file *ast.File) (reaches []string) {
 	t.Helper()
 	known := upstreamtest.Imports(t, file)
@@ -143,7 +144,7 @@ func reachesOf(t *testing.T, file *ast.File) (reaches []string) {
 			reaches = append(reaches, r)
 		}
 	}
-	for _, i := range file.Imports { // not known, where two have one name
+	for _, i := range file.Imports { // unknown where two have one name
 		for _, door := range doors {
 			if ok, err := filepath.Match(door, strings.Trim(i.Path.Value, `"`)); ok || err != nil {
 				note("imports %s", strings.Trim(i.Path.Value, `"`))
@@ -178,7 +179,7 @@ func reachesOf(t *testing.T, file *ast.File) (reaches []string) {
 				note("init")
 			}
 		case *ast.SelectorExpr:
-			// Bytes that nobody changes become strings, and the other way round: nothing of upstream is in it.
+			// Bytes that are never changed become strings, and the other way round: this involves nothing of upstream.
 			if x, ok := n.X.(*ast.Ident); ok && known[x.Name] == "unsafe" && !slices.Contains(ofStrings, n.Sel.Name) {
 				note("unsafe.%s", n.Sel.Name)
 			}
@@ -192,7 +193,7 @@ func reachesOf(t *testing.T, file *ast.File) (reaches []string) {
 	return reaches
 }
 
-// reachesOfCall is reachesOf of a call.
+// reachesOfCall is reachesOf for a call.
 func reachesOfCall(known map[string]string, call *ast.CallExpr) (reaches []string) {
 	f, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -220,7 +221,7 @@ func reachesOfCall(known map[string]string, call *ast.CallExpr) (reaches []strin
 	return reaches
 }
 
-// foreign returns which variable or function of another module an expression begins with, a part of it included.
+// foreign returns the variable or function of another module with which an expression begins, including a part of it.
 func foreign(known map[string]string, e ast.Expr) string {
 	name := ""
 	for {
@@ -247,7 +248,7 @@ func foreign(known map[string]string, e ast.Expr) string {
 	}
 }
 
-// What the test above is to find is found.
+// TestReachesAreFound checks that the test above finds what it has to find.
 func TestReachesAreFound(t *testing.T) {
 	for source, want := range map[string]string{
 		"import \"unsafe\"\nvar _ = unsafe.String(unsafe.SliceData(b), 1)": "",

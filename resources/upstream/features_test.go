@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
-// "Response compression" is for get and list: watches are compressed only where somebody turns that on.
+// "Response compression" is for get and list: watches are compressed only where the operator turns that on.
 func TestWatchesAreNotCompressedByDefault(t *testing.T) {
 	prepareGates()
 	if utilfeature.DefaultFeatureGate.Enabled(features.WatchListCompression) {
@@ -27,7 +27,7 @@ func TestWatchesAreNotCompressedByDefault(t *testing.T) {
 	}
 }
 
-// publishedGate is an entry of the list of gates that upstream publishes with its source.
+// publishedGate is an entry in upstream's published list of gates.
 type publishedGate struct {
 	Name           string
 	VersionedSpecs []struct {
@@ -36,8 +36,8 @@ type publishedGate struct {
 	}
 }
 
-// TestGatesArePublished compares the gates and their defaults with the list of all gates of Kubernetes that upstream
-// publishes with its source.
+// TestGatesArePublished compares the gates and their defaults with the list of all gates of Kubernetes in upstream's
+// source.
 func TestGatesArePublished(t *testing.T) {
 	prepareGates()
 	data, err := os.ReadFile(filepath.Join(upstreamtest.ModuleDir(t, "k8s.io/kubernetes"), "test/compatibility_lifecycle/reference/versioned_feature_list.yaml"))
@@ -53,7 +53,7 @@ func TestGatesArePublished(t *testing.T) {
 	var unknown []string
 	for _, p := range published {
 		var want featuregate.FeatureSpec
-		for _, spec := range p.VersionedSpecs { // in their order; the last that is not of a later release counts
+		for _, spec := range p.VersionedSpecs { // in order; the last one that is not of a later release counts
 			compatible := spec.MinCompatibilityVersion == "" || !version.MustParse(spec.MinCompatibilityVersion).GreaterThan(oldest)
 			if compatible && !version.MustParse(spec.Version).GreaterThan(this) {
 				want = featuregate.FeatureSpec{Default: spec.Default, LockToDefault: spec.LockToDefault}

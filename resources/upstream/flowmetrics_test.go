@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// Where nobody may wait, the ratio of those who do is a number.
+// Where no request may wait, the ratio of waiting requests is a number.
 func TestWaitingRatios(t *testing.T) {
 	metrics.Register()
 	for range 2 {

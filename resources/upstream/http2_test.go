@@ -8,8 +8,8 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
-// TestPoolOfHTTP2Buffers: the variable to which server/cork links is of the type that it has there, which the linker does
-// not compare.
+// TestPoolOfHTTP2Buffers: the variable to which server/cork links has the type that is declared there, which the linker
+// does not compare.
 func TestPoolOfHTTP2Buffers(t *testing.T) {
 	dir := upstreamtest.ModuleDir(t, "golang.org/x/net")
 	value, _ := upstreamtest.Variable(t, []*ast.File{upstreamtest.ParseFile(t, filepath.Join(dir, "http2", "http2.go"))}, "bufWriterPool")

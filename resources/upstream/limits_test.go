@@ -57,7 +57,7 @@ func number(t *testing.T, e ast.Expr) int64 {
 	return n
 }
 
-// The library reads the variable that is set.
+// The library reads the variable that LimitPatchCopies sets.
 func TestCopiesOfPatchesAreLimited(t *testing.T) {
 	LimitPatchCopies()
 	patch, err := jsonpatch.DecodePatch([]byte(`[{"op":"copy","from":"/a","path":"/b"},{"op":"copy","from":"/a","path":"/c"}]`))

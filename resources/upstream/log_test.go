@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// What upstream's packages say, by klog or as an error that nobody can be told, is in Rowlock's log.
+// Log records of upstream's packages, by klog or as an error without a caller, are in Rowlock's log.
 func TestUpstreamSpeaksThroughTheLog(t *testing.T) {
 	var out bytes.Buffer
 	LogTo(slog.New(slog.NewTextHandler(&out, nil)))
@@ -31,7 +31,7 @@ func TestUpstreamSpeaksThroughTheLog(t *testing.T) {
 	}
 }
 
-// TestSetVerbosity: upstream's packages say more when they are asked to.
+// TestSetVerbosity: upstream's packages log more at a higher verbosity.
 func TestSetVerbosity(t *testing.T) {
 	t.Cleanup(klog.CaptureState().Restore)
 	for v, want := range map[string]bool{"0": false, "5": true} {
@@ -48,7 +48,7 @@ type errNobody struct{}
 
 func (errNobody) Error() string { return "nobody can be told" }
 
-// A server that starts while another one of the process logs takes the log over; the race detector looks on.
+// A server that starts while another one of the process logs takes over the log, for the race detector.
 func TestLogsOfServers(t *testing.T) {
 	var out [2]bytes.Buffer
 	loggers := [2]*slog.Logger{slog.New(slog.NewTextHandler(&out[0], nil)), slog.New(slog.NewTextHandler(&out[1], nil))}

@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// What upstream counts is limited as it was told: by name, by values of labels, and with what it hides or without it.
+// LimitMetrics limits upstream's metrics: by name, by label values, and with hidden ones or without them.
 func TestUpstreamIsLimited(t *testing.T) {
 	if base.ShouldShowHidden() {
 		t.Skip("a run before has shown what is hidden, which nothing undoes")

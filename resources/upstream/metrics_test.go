@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// What upstream counts is in its registry when it was asked to, however often.
+// Upstream's metrics are in its registry after the calls, however often these are made.
 func TestUpstreamCounts(t *testing.T) {
 	for range 2 {
 		upstream.CountAuthenticationFiles()

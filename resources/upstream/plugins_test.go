@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
-// TestPluginsAreUpstreams compares the names of the plugins, their order, and which are on by default, with the source of
-// kube-apiserver. It is read, not linked: what is behind it is all of kube-apiserver.
+// TestPluginsAreUpstreams compares the names of the plugins, their order, and which are on by default, with the source
+// of kube-apiserver. It is read, not linked: the package depends on all of kube-apiserver.
 func TestPluginsAreUpstreams(t *testing.T) {
 	files := upstreamtest.ParsePackage(t, "k8s.io/kubernetes/pkg/kubeapiserver/options")
 	value, file := upstreamtest.Variable(t, files, "AllOrderedPlugins")

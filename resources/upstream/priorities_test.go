@@ -11,8 +11,8 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
-// TestPrioritiesAreUpstreams compares the priorities with the two lists in the source of kube-apiserver, of which the second
-// overrules the first.
+// TestPrioritiesAreUpstreams compares the priorities with the two lists in the source of kube-apiserver, the second of which
+// overrides the first.
 func TestPrioritiesAreUpstreams(t *testing.T) {
 	published := map[schema.GroupVersion]Priority{}
 	for _, pkg := range []string{"k8s.io/kubernetes/pkg/controlplane/apiserver", "k8s.io/kubernetes/cmd/kube-apiserver/app"} {
@@ -41,7 +41,7 @@ func TestPrioritiesAreUpstreams(t *testing.T) {
 	}
 }
 
-// isPriorities: a type is map[schema.GroupVersion]APIServicePriority.
+// isPriorities reports whether a type is map[schema.GroupVersion]APIServicePriority.
 func isPriorities(e ast.Expr) bool {
 	m, ok := e.(*ast.MapType)
 	if !ok {

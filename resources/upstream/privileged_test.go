@@ -11,8 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/capabilities"
 )
 
-// TestPrivilegedIsReadFromTheVariable: upstream's validation hears what AllowPrivileged says, and there is nothing else to
-// be said.
+// TestPrivilegedIsReadFromTheVariable: upstream's validation follows AllowPrivileged, and has no other such setting.
 func TestPrivilegedIsReadFromTheVariable(t *testing.T) {
 	var fields []string
 	for f := range reflect.TypeFor[capabilities.Capabilities]().Fields() {
@@ -22,7 +21,7 @@ func TestPrivilegedIsReadFromTheVariable(t *testing.T) {
 		t.Errorf("capabilities: %s", diff)
 	}
 	yes := true
-	for _, allowed := range []bool{true, false} { // the variable is set once in a process, but for tests
+	for _, allowed := range []bool{true, false} { // the variable is set once in a process, except in tests
 		capabilities.ResetForTest()
 		AllowPrivileged(allowed)
 		errs := validation.ValidateSecurityContext(&core.SecurityContext{Privileged: &yes}, field.NewPath("securityContext"), true, false)

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestQuantityRemembersItsText: the field is where QuantityText says, and is what MarshalJSON writes whatever else is in the
-// Quantity. Nothing else is in it that could decide what is written.
+// TestQuantityRemembersItsText: the field is where QuantityText says, and MarshalJSON writes it whatever else is in the
+// Quantity. No other field could decide the output.
 func TestQuantityRemembersItsText(t *testing.T) {
 	var fields []string
 	for f := range reflect.TypeFor[resource.Quantity]().Fields() {

@@ -11,11 +11,11 @@ import (
 	"k8s.io/component-base/version"
 )
 
-// modules are the files that name modules of Kubernetes in this release: Rowlock's own, and that of the peers of the tests
-// that are built from Kubernetes' source. The other peers need what their own releases need.
+// modules are the files that name modules of Kubernetes in this release: Rowlock's own, and that of the test peers that
+// are built from Kubernetes' source. The other peers need the versions of their own releases.
 var modules = []string{"../../go.mod", "../../e2e/peers/kubernetes/go.mod"}
 
-// TestReleaseIsTheOneLinked: all modules of Kubernetes are of one release, and that is what Release says.
+// TestReleaseIsTheOneLinked: all modules of Kubernetes are of one release, which is Release.
 func TestReleaseIsTheOneLinked(t *testing.T) {
 	staging := "v0." + strings.TrimPrefix(Release, "v1.")
 	line := regexp.MustCompile(`(?m)^\s*(?:replace )?(k8s\.io/[a-z-]+)(?: => k8s\.io/[a-z-]+)? (v\S+)`)
@@ -52,10 +52,10 @@ func TestReleaseIsTheOneLinked(t *testing.T) {
 	}
 }
 
-// ownVersions are the modules of k8s.io that have versions of their own.
+// ownVersions are the modules of k8s.io with their own versions.
 var ownVersions = map[string]bool{"k8s.io/kube-openapi": true, "k8s.io/utils": true, "k8s.io/gengo": true, "k8s.io/system-validators": true}
 
-// Another build of this release may be reported, and no other release, in the words of k8s.io/component-base/version.
+// Another build of this release may be reported, but no other release, with the errors of k8s.io/component-base/version.
 func TestReportVersion(t *testing.T) {
 	own := Release + "-own"
 	for v, want := range map[string]string{

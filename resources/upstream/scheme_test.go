@@ -11,8 +11,8 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
-// TestGroupsAreInstalled: the scheme has the groups that kube-apiserver has in its own, and those of the two servers
-// behind it.
+// TestGroupsAreInstalled: the scheme has the groups of kube-apiserver's own scheme, and those of the two servers behind
+// it.
 func TestGroupsAreInstalled(t *testing.T) {
 	installed := func(file string) (out []string) {
 		for _, i := range upstreamtest.ParseFile(t, file).Imports {

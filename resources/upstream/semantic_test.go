@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
-// TestCopiesOfSemantic counts where upstream copies Semantic or adds to it: functions added to a copy are not asked below
-// the types that useComparers has, which says for each of these two why that does no harm.
+// TestCopiesOfSemantic counts where upstream copies Semantic or adds to it: functions added to a copy are not called below
+// the types of useComparers, whose comment says for each of these two why that does no harm.
 func TestCopiesOfSemantic(t *testing.T) {
 	found := upstreamtest.Find(t, regexp.MustCompile(`\bSemantic\.(Copy|AddFuncs?)\(`), 4000, "k8s.io/kubernetes/pkg", "k8s.io/kubernetes/plugin", "k8s.io/api",
 		"k8s.io/apimachinery", "k8s.io/apiserver", "k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator", "k8s.io/component-base",
@@ -25,8 +25,8 @@ func TestCopiesOfSemantic(t *testing.T) {
 	}
 }
 
-// TestFunctionsOfSemantic: the functions that Semantic has of its own are for these types. resources/equality has the same
-// answers without reflection for the four that are met in objects (upstreamFunctions).
+// TestFunctionsOfSemantic: Semantic's own functions are for these types. resources/equality has the same answers without
+// reflection for the four that occur in objects (upstreamFunctions).
 func TestFunctionsOfSemantic(t *testing.T) {
 	value, _ := upstreamtest.Variable(t, upstreamtest.ParsePackage(t, "k8s.io/apimachinery/pkg/api/equality"), "Semantic")
 	var got []string

@@ -11,11 +11,11 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
-// TestServiceHooksUseNoStorage follows upstream's hooks through the methods that they call: what they touch of the storage
-// of Services is what ServiceRules gives it. There is no store, and there are no endpoints and no pods.
+// TestServiceHooksUseNoStorage follows upstream's hooks through the methods that they call: they use only the fields of
+// the storage of Services that ServiceRules sets. There is no store, and there are no endpoints and no pods.
 func TestServiceHooksUseNoStorage(t *testing.T) {
 	files := upstreamtest.ParsePackage(t, "k8s.io/kubernetes/pkg/registry/core/service/storage")
-	methods := map[string]*ast.FuncDecl{} // of *REST
+	methods := map[string]*ast.FuncDecl{} // methods of *REST
 	for _, file := range files {
 		for _, decl := range file.Decls {
 			f, ok := decl.(*ast.FuncDecl)
@@ -51,7 +51,7 @@ func TestServiceHooksUseNoStorage(t *testing.T) {
 				}
 			case *ast.Ident:
 				if n.Name == receiver && !selected[n] {
-					touched["all of it"] = true // it is handed on
+					touched["all of it"] = true // it is passed on
 				}
 			}
 			return true

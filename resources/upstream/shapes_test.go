@@ -14,21 +14,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// shapes is what the types of the API are made of, as far as a fast path has a way of its own for it.
+// shapes are the features of the API's types for which a fast path has its own code.
 type shapes struct {
-	own      map[string]bool // types with methods by which they are written, read or compared, and which those are
-	kinds    map[string]bool // of what is neither a struct, a pointer nor a list
+	own      map[string]bool // types with their own methods to be written, read or compared, and these methods
+	kinds    map[string]bool // of types other than structs, pointers and lists
 	maps     map[string]bool
 	options  map[string]bool // of json tags
 	protobuf map[string]bool // options of protobuf tags behind the number
 	messages map[string]bool // lists, maps and values that upstream's generated code writes as messages
-	embedded map[string]bool // but for those that are all inlined
+	embedded map[string]bool // except those that are all inlined
 	hidden   map[string]bool // structs with fields that are not exported
 
 	seen map[reflect.Type]bool
 }
 
-// methods are those by which a type has its own way.
+// methods are the methods with which a type has its own code.
 var methods = []struct {
 	name string
 	typ  reflect.Type
@@ -40,7 +40,7 @@ var methods = []struct {
 
 var marshaler = reflect.TypeFor[interface{ Marshal() ([]byte, error) }]()
 
-// walk takes note of a type and of all that is in it.
+// walk records a type and all types in it.
 func (s *shapes) walk(t reflect.Type) {
 	if s.seen[t] {
 		return
@@ -76,7 +76,7 @@ func (s *shapes) walk(t reflect.Type) {
 	}
 }
 
-// walkStruct takes note of the fields of a struct, of one that has its own way only as far as it is compared.
+// walkStruct records the fields of a struct; for one with its own methods, only as far as they are compared.
 func (s *shapes) walkStruct(t reflect.Type, own bool) {
 	for f := range t.Fields() {
 		tag, wire := f.Tag.Get("json"), strings.Split(f.Tag.Get("protobuf"), ",")
@@ -104,7 +104,7 @@ func (s *shapes) walkStruct(t reflect.Type, own bool) {
 	}
 }
 
-// shapesOf takes note of all kinds of the scheme in versions that are asked for.
+// shapesOf records all kinds of the scheme in the requested versions.
 func shapesOf(t *testing.T, internal bool) *shapes {
 	t.Helper()
 	s := &shapes{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{},
@@ -122,8 +122,8 @@ func shapesOf(t *testing.T, internal bool) *shapes {
 
 func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
 
-// What follows is what the fast paths know. When one of these tests fails, look at the paths that it names: each has to have a
-// way for what is new, or to leave it to upstream's code, and its fuzz test should meet it. Then write it down here.
+// The following are the assumptions of the fast paths. When one of these tests fails, look at the paths that it names: each
+// has to handle the new feature, or to leave it to upstream's code, and its fuzz test should cover it. Then add it here.
 
 func TestShapesOfVersions(t *testing.T) {
 	s := shapesOf(t, false)

@@ -11,9 +11,9 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
-// TestStorageVersionsAreUpstreams compares the versions with the overrides in the source of kube-apiserver, which are written
-// as group.Resource("name").WithVersion("v1"). TestDiscoveryIsUpstreams (resources/builtin) compares what comes of them with the
-// published documents.
+// TestStorageVersionsAreUpstreams compares the versions with the overrides in the source of kube-apiserver, which are written as
+// group.Resource("name").WithVersion("v1"). TestDiscoveryIsUpstreams (resources/builtin) compares the resulting discovery with
+// the published documents.
 func TestStorageVersionsAreUpstreams(t *testing.T) {
 	published := map[schema.GroupResource]string{}
 	for _, file := range upstreamtest.ParsePackage(t, "k8s.io/kubernetes/pkg/kubeapiserver") {

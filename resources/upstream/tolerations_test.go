@@ -13,7 +13,7 @@ func TestSetTolerationSeconds(t *testing.T) {
 		t.Fatal(err)
 	}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	defaulttolerationseconds.RegisterFlags(flags) // whose defaults are what is in force
+	defaulttolerationseconds.RegisterFlags(flags) // the flags' defaults are the values in force
 	for name, want := range map[string]string{"not-ready": "17", "unreachable": "18"} {
 		if got := flags.Lookup("default-" + name + "-toleration-seconds").DefValue; got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)

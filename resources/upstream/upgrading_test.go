@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The page that says how a new release is taken explains every test of this package, and names no test that is not there.
+// The page on upgrading to a new release explains every test of this package, and names no test that does not exist.
 func TestUpgradingNamesTests(t *testing.T) {
 	root := filepath.Join("..", "..")
 	page, err := os.ReadFile(filepath.Join(root, "docs", "upgrading.md"))

@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/imagepolicy"
 )
 
-// TestWebhooksAreFound: ImagePolicyWebhook and the audit have the webhook that they ask, by which it is reached, in a field.
+// TestWebhooksAreFound: ImagePolicyWebhook and the audit have their webhook in a field, through which WebhookOf finds it.
 func TestWebhooksAreFound(t *testing.T) {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["c"], config.AuthInfos["u"] = &clientcmdapi.Cluster{Server: "https://hook.test"}, &clientcmdapi.AuthInfo{}

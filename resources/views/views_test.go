@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// definition is that of a custom resource with a column.
+// definition is the definition of a custom resource with a column.
 func definition(plural, jsonPath string) []byte {
 	return []byte(`{"metadata":{"name":"` + plural + `.example.com"},"status":{"conditions":[{"type":"Established","status":"True"}]},
 		"spec":{"group":"example.com","names":{"plural":"` + plural + `"},"versions":[{"name":"v1","storage":true,"additionalPrinterColumns":[{"name":"A","type":"string","jsonPath":"` + jsonPath + `"}]}]}}`)
 }
 
-// A column is there when its JSONPath leads to one value, and can be said to databases: no statement has U+0000.
+// A column exists when its JSONPath leads to one value, and can be written in SQL: no statement has U+0000.
 func TestColumnsOfDefinition(t *testing.T) {
 	for path, want := range map[string]bool{
 		`.spec.a`: true, `.status.conditions[?(@.type=='Ready')].status`: true, `.spec['a.b'][0]`: true,
@@ -39,8 +39,8 @@ func TestColumnNames(t *testing.T) {
 	}
 }
 
-// Views of different resources have different names, also where somebody has looked for those that are cut to the same one, and they do not depend on the order. Of one
-// resource there is one view.
+// Views of different resources have different names, also where a user has chosen names that are cut to the same one, and the names do not depend on
+// the order. A resource has one view.
 func TestTogether(t *testing.T) {
 	found := map[string]string{}
 	var same [2]View
@@ -78,7 +78,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// Views that are left are tried again, later and later, until none is; each is logged once for a reason.
+// Failed views are tried again at increasing intervals, until none is left; each error is logged once.
 func TestLeft(t *testing.T) {
 	var log strings.Builder
 	logger, l := slog.New(slog.NewTextHandler(&log, nil)), Left{}

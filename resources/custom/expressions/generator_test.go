@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// generator makes rules and objects of bytes.
+// generator makes rules and objects from bytes.
 type generator struct {
 	data []byte
-	// variables are those in scope that are texts, and those that are items of the list of objects.
+	// texts and items are the variables in scope that are texts, and those that are items of the list of objects.
 	texts, items []string
 	folds        int
 }
@@ -25,7 +25,7 @@ func (g *generator) below(n int) int {
 
 func pick[T any](g *generator, of ...T) T { return of[g.below(len(of))] }
 
-// schema is what rules are made for. TEXT, OBJECT, LIST, ITEM and ROOT stand for the rules at these places.
+// schema is the schema for the rules. TEXT, OBJECT, LIST, ITEM and ROOT stand for the rules at these places.
 const schema = `{"type":"object","x-kubernetes-validations":[ROOT],"properties":{"spec":{"type":"object","x-kubernetes-validations":[OBJECT],"properties":{
 "a":{"type":"string","x-kubernetes-validations":[TEXT]},"b":{"type":"string","nullable":true},"namespace":{"type":"string"},"a-b":{"type":"string"},
 "n":{"type":"integer"},"i":{"type":"integer","format":"int32"},"f":{"type":"number"},"t":{"type":"boolean"},"x":{"x-kubernetes-int-or-string":true},
@@ -36,7 +36,7 @@ const schema = `{"type":"object","x-kubernetes-validations":[ROOT],"properties":
 "ol":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["p","q"],"x-kubernetes-validations":[LIST],"items":{"type":"object",
 "x-kubernetes-validations":[ITEM],"properties":{"p":{"type":"string","x-kubernetes-validations":[TEXT]},"q":{"type":"integer"},"of":{"type":"array","items":{"type":"string"}}}}}}}}}`
 
-// places are what self is, from the place of the rule.
+// places are the expressions for spec at the place of a rule.
 var places = map[string]string{"ROOT": "self.spec", "OBJECT": "self", "LIST": "", "ITEM": "", "TEXT": ""}
 
 // definition is the schema with a rule at a place.
@@ -120,7 +120,7 @@ func (g *generator) has(spec string) string {
 	return fmt.Sprintf("has(%s.%s)", spec, pick(g, "a", "b", "__namespace__", "a__dash__b", "n", "i", "f", "t", "x", "m", "m.k", "mi.k", "l", "nl", "any", "when", "o", "o.p", "ol"))
 }
 
-// other are what only some objects have.
+// other are expressions over fields that only some objects have.
 func (g *generator) other(spec string) string {
 	if spec == "" {
 		return "duration('1s') < duration('2m')"
@@ -184,7 +184,7 @@ func (g *generator) number(depth int, spec, list string) string {
 	return pick(g, all...)
 }
 
-// list is one of texts.
+// list is a list of texts.
 func (g *generator) list(depth int, spec string) string {
 	all := []string{"['a', 'b']", "['b']"}
 	for _, item := range g.items {
@@ -236,7 +236,7 @@ func (g *generator) fold(depth int, spec, list string) string {
 	return fmt.Sprintf("%s.%s(%s, %s)%s", of, macro, v, g.truth(depth-1, spec, list), end)
 }
 
-// object makes an object that fits the schema, but for now and then.
+// object makes an object that usually fits the schema.
 func (g *generator) object() map[string]any {
 	text := func() any { return pick[any](g, "a", "b", "", "ab", "ä", "Aa", "12", "5s", "a") }
 	number := func() any { return pick[any](g, int64(0), int64(1), int64(2), int64(-7), int64(1)<<62) }

@@ -8,7 +8,7 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// Of the part of a published schema that its rules depend on the same closures are made as of the whole, and it is short.
+// The part of a published schema that its rules depend on compiles to the same closures as the whole, and is short.
 func TestPartsOfPublishedDefinitions(t *testing.T) {
 	all, err := harness.Published(t.Context())
 	if err != nil {
@@ -36,7 +36,7 @@ func TestPartsOfPublishedDefinitions(t *testing.T) {
 	}
 }
 
-// What a part leaves out makes no difference to CEL.
+// The fields that a part leaves out make no difference to CEL.
 func TestPartsAreTheSameToRules(t *testing.T) {
 	metadata := func(name string) string {
 		return `{"properties":{"apiVersion":{"type":"string"},"kind":{"type":"string"},"metadata":{"properties":{"generateName":{"type":"string"},"name":` + name + `},"type":"object"}},` +

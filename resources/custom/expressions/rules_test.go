@@ -35,14 +35,14 @@ func structuralOf(t testing.TB, text string) *structuralschema.Structural {
 	return s
 }
 
-// tally is how often there was something to compare.
+// tally counts the cases that could be compared.
 type tally struct {
-	rules, covered  int // that upstream compiles, of them those that are covered
-	valid, held     int // objects that keep a rule that is covered, by upstream, by us
+	rules, covered  int // rules that upstream compiles, and the covered ones among them
+	valid, held     int // objects that satisfy a covered rule, by upstream and by the closures
 	costs, counteds int64
 }
 
-// compare holds a rule, which it makes of a text, and objects against upstream.
+// compare makes a rule and objects from bytes, and compares the closures with upstream.
 func compare(t testing.TB, data []byte, sum *tally) {
 	g := &generator{data: data}
 	text, rule := g.definition()
@@ -93,7 +93,7 @@ func compare(t testing.TB, data []byte, sum *tally) {
 	}
 }
 
-// ofPart compiles the part of a schema, of which there are the same rules as of the whole.
+// ofPart compiles the part of a schema, which has the same rules as the whole.
 func ofPart(t testing.TB, text string, whole *structuralschema.Structural) *Rules {
 	t.Helper()
 	var compact bytes.Buffer
@@ -118,7 +118,7 @@ func must(text []byte, err error) []byte {
 	return text
 }
 
-// compileErrors are those of an object that has everything: rules are asked in all places then.
+// compileErrors are the errors for an object that has every field: rules are evaluated in all places then.
 func compileErrors(v *cel.Validator) []string {
 	full := (&generator{data: slices.Repeat([]byte{2}, 400)}).object()
 	errs, _ := v.Validate(context.Background(), nil, nil, full, full, celconfig.RuntimeCELCostBudget)
@@ -147,7 +147,8 @@ func FuzzAgreesWithUpstream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { compare(t, data, &tally{}) })
 }
 
-// What holds by us holds by upstream, and costs no more there; and most of what holds there does so by us.
+// A rule that holds by the closures holds by upstream, and costs no more there; and most rules that hold there hold by
+// the closures.
 func TestAgreesWithUpstream(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var sum tally

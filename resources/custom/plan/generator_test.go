@@ -2,10 +2,10 @@ package plan
 
 import "fmt"
 
-// generator makes schemas, and objects that more or less fit them, of what a fuzzer gives it.
+// generator makes schemas, and objects that more or less fit them, from a fuzzer's bytes.
 type generator struct{ data []byte }
 
-// below draws a number. Where nothing is left, it is 0.
+// below draws a number. It is 0 when no bytes are left.
 func (g *generator) below(n int) int {
 	if len(g.data) == 0 {
 		return 0
@@ -102,7 +102,7 @@ func (g *generator) list(depth int) map[string]any {
 	return s
 }
 
-// nested makes a schema of values alone.
+// nested makes a schema of value rules only.
 func (g *generator) nested(depth int) map[string]any {
 	s := map[string]any{}
 	switch g.below(5) {
@@ -220,7 +220,7 @@ func (g *generator) any(depth int) any {
 	return pick[any](g, nil, "a", int64(1), int64(97), 1.0, 1.5, true, "b")
 }
 
-// plain is a value as JSON that was read has it.
+// plain converts a value to the Go types of decoded JSON.
 func plain(v any) any {
 	if i, ok := v.(int); ok {
 		return int64(i)

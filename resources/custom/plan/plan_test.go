@@ -19,14 +19,14 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// sides are a schema as upstream has it, and its plan.
+// sides are a schema in upstream's forms, and its plan.
 type sides struct {
 	validator  validation.SchemaValidator
 	structural *structuralschema.Structural
 	plan       *Node
 }
 
-// sidesOf reads a schema. It is not ok where no definition could have it.
+// sidesOf reads a schema. ok is false where no definition could have it.
 func sidesOf(t testing.TB, schema map[string]any) (s sides, ok bool) {
 	t.Helper()
 	text, err := json.Marshal(schema)
@@ -58,8 +58,8 @@ func sidesOf(t testing.TB, schema map[string]any) (s sides, ok bool) {
 
 func copyOf(object map[string]any) map[string]any { return apiruntime.DeepCopyJSON(object) }
 
-// agree holds the plan against upstream, on an object and on its change into another one. It tells how often the plan found an object
-// valid, and how often one was.
+// agree compares the plan with upstream, on an object and on its change into another one. It returns how often the plan and upstream
+// found an object valid.
 func (s sides) agree(t testing.TB, schema, object, old map[string]any) (byPlan, byUpstream int) {
 	t.Helper()
 	show := func() string {
@@ -81,7 +81,7 @@ func (s sides) agree(t testing.TB, schema, object, old map[string]any) (byPlan, 
 	structuralpruning.Prune(pruned, s.structural, true)
 	structuraldefaulting.PruneNonNullableNullsWithoutDefaults(pruned, s.structural)
 	within := *s.structural
-	within.XEmbeddedResource = false // Clean does not look at the metadata of the object itself
+	within.XEmbeddedResource = false // Clean ignores the metadata of the object itself
 	wrong := schemaobjectmeta.Coerce(nil, pruned, &within, false, false)
 	empty := func(metadata any) bool { m, ok := metadata.(map[string]any); return ok && len(m) == 0 }
 	if s.plan.Clean(object, empty) && (wrong != nil || !reflect.DeepEqual(pruned, object)) {
@@ -106,7 +106,7 @@ func count(b bool) int {
 	return 0
 }
 
-// compare makes a schema and two objects of a text, and compares.
+// compare makes a schema and two objects from bytes, and compares.
 func compare(t testing.TB, data []byte) (byPlan, byUpstream int) {
 	g := &generator{data: data}
 	schema := g.object(3)
@@ -149,7 +149,7 @@ func randomBytes(r *rand.Rand) []byte {
 	return data
 }
 
-// The plan agrees with upstream on what is drawn by lot, and has an opinion of most of what is valid.
+// The plan agrees with upstream on random input, and has a verdict on most valid objects.
 func TestAgreesWithUpstream(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	byPlan, byUpstream := 0, 0
@@ -163,7 +163,7 @@ func TestAgreesWithUpstream(t *testing.T) {
 	t.Logf("of %d valid objects the plan takes %d", byUpstream, byPlan)
 }
 
-// The oddities of upstream's that the plan has to know.
+// TestOddities checks upstream's oddities that the plan has to follow.
 func TestOddities(t *testing.T) {
 	for _, c := range []struct{ schema, object string }{
 		{`{"type":"integer"}`, `1.0`}, {`{"type":"integer","format":"int32"}`, `4294967296`}, {`{"type":"integer","maximum":1.5}`, `1`},
@@ -210,7 +210,7 @@ func TestOddities(t *testing.T) {
 	}
 }
 
-// In an update upstream takes what stays as it was for valid, which makes branches valid that are not to be.
+// In an update upstream accepts unchanged values, which makes invalid branches valid.
 func TestRatchetingWithinBranches(t *testing.T) {
 	schema := map[string]any{"type": "object", "properties": map[string]any{"spec": map[string]any{"type": "object",
 		"properties": map[string]any{"a": map[string]any{"type": "string"}, "b": map[string]any{"type": "string"}},
@@ -226,7 +226,7 @@ func TestRatchetingWithinBranches(t *testing.T) {
 	}
 }
 
-// Nodes go with the last plan that has them.
+// Nodes are released with the last plan that has them.
 func TestNodesAreSharedAndGo(t *testing.T) {
 	leaf := map[string]any{"type": "string", "pattern": "^of TestNodesAreSharedAndGo$"}
 	schema := map[string]any{"type": "object", "properties": map[string]any{"a": leaf, "b": leaf}}
@@ -253,7 +253,7 @@ func TestNodesAreSharedAndGo(t *testing.T) {
 	}
 }
 
-// storedText is how a schema is stored.
+// storedText is the stored form of a schema.
 func storedText(t testing.TB, schema map[string]any) string {
 	t.Helper()
 	text, err := json.Marshal(schema)

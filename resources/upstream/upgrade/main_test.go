@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A go.mod that needs Kubernetes gets all modules of a release: those that are new, and without those that are gone.
+// A go.mod that requires Kubernetes gets all modules of a release: new ones are added, and removed ones dropped.
 func TestEdits(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "go.mod")
 	write := func(text string) goMod {
