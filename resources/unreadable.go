@@ -16,7 +16,7 @@ type TransformError struct {
 	Undecodable bool
 	// Deleted: the object cannot be shown to watchers of its deletion.
 	Deleted bool
-	// DryRun: a dry run of an update found the error; kube-apiserver gets the object first in that case.
+	// DryRun: a dry run of an update found the error; kube-apiserver gets the object for it, so the error is that of a get.
 	DryRun bool
 	// Among: the request asked for many objects, and this is one of them.
 	Among bool

@@ -67,7 +67,7 @@ func (w *validatingWebhooks) Validate(ctx context.Context, a admission.Attribute
 	return w.Plugin.Validate(ctx, a, o)
 }
 
-// webhooks registers MutatingAdmissionWebhook.
+// mutatingWebhooks registers MutatingAdmissionWebhook.
 func (f *storeInformers) mutatingWebhooks(ps *admission.Plugins) {
 	ps.Register(mutating.PluginName, func(r io.Reader) (admission.Interface, error) {
 		written, static, err := readWebhookConfig(r)

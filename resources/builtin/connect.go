@@ -104,7 +104,7 @@ func (k kubeletsOf) GetConnectionInfo(ctx context.Context, name types.NodeName) 
 		InsecureSkipTLSVerifyTransport: k.insecure, NodeFeatures: n.Status.DeclaredFeatures}, nil
 }
 
-// requested is the resource of the request: kube-apiserver's error for a pod's missing node says that the pod is missing.
+// requested is the resource of the request: kube-apiserver's error for a missing node of a pod names the resource pods.
 func requested(ctx context.Context, otherwise schema.GroupResource) schema.GroupResource {
 	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {
 		return schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
