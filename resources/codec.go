@@ -163,7 +163,7 @@ func (t *Type) decodeUntyped(data []byte, gvk schema.GroupVersionKind) runtime.O
 }
 
 // ToHub converts an object of a served version to the hub form of the version's own group (an Event has one Go type for two groups). The two may
-// share memory, so the caller must not use one after the other.
+// share memory: a caller must not keep one and change the other.
 func (t *Type) ToHub(versioned runtime.Object) (runtime.Object, error) {
 	var to runtime.GroupVersioner = runtime.InternalGroupVersioner
 	if !t.Hub.Empty() {

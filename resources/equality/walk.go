@@ -165,8 +165,7 @@ func reflectMaps(t reflect.Type, elem *comparer) func(a, b unsafe.Pointer) bool 
 	}
 }
 
-// dynamic compares the values of two interfaces. The types that JSON is decoded to come first: custom objects consist
-// of them.
+// dynamic compares the values of two interfaces. The types that JSON is decoded to come first: custom objects consist of
 // them.
 func (e *Equality) dynamic(a, b any) bool {
 	switch x := a.(type) {
