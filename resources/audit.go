@@ -27,7 +27,7 @@ type Audit interface {
 	End(ctx context.Context, e *AuditEvent)
 }
 
-// ErrNotRecorded: the audit has to record a request, or a write of the server's own, before it begins, and failed to.
+// ErrNotRecorded says that the audit has to record a request, or a write of the server's own, before it begins, and failed to.
 var ErrNotRecorded = errors.New("failed to store audit event")
 
 // AuditEvent is a finished write with its outcome.

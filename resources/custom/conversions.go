@@ -29,7 +29,7 @@ type conversions struct {
 	d *definition
 	// room limits the concurrent requests.
 	room chan struct{}
-	// single: the webhook cannot convert several objects in one request, which kube-apiserver never sends.
+	// single: the webhook cannot convert several objects in one request; kube-apiserver never sends more than one.
 	single atomic.Bool
 
 	mu      sync.Mutex

@@ -47,7 +47,7 @@ func (h *heavy) closures() (*expressions.Rules, error) {
 	return v.(*expressions.Rules), nil
 }
 
-// closuresOfPart compiles the part of the schema that its rules depend on. Nil: the number of rules in the part is not many.
+// closuresOfPart compiles the part of the schema that its rules depend on. Nil: the part has another number of rules than many.
 func (h *heavy) closuresOfPart(many int) *expressions.Rules {
 	text, _ := h.definition.schemaText(h.version)
 	part, ok := expressions.Part(text)

@@ -55,8 +55,8 @@ func (r *reducer) reduced(text string) (short string, ok bool) {
 	return string(r.out), ok
 }
 
-// place is the place of a schema: at the root, where validation skips defaults (unlooked), where a selectable field may be, or in a list of type map
-// with the fields in keys.
+// place is the place of a schema: at the root; where validation skips defaults (unlooked); where a selectable field may be (selected); in a list of
+// type map with the key fields in keys.
 type place struct {
 	root, unlooked, selected bool
 	keys                     sets.Set[string]

@@ -60,7 +60,7 @@ func (latestLog) WithAttrs(attrs []slog.Attr) slog.Handler { return (*logTo.Load
 // WithGroup implements slog.Handler.
 func (latestLog) WithGroup(name string) slog.Handler { return (*logTo.Load()).WithGroup(name) }
 
-// SetVerbosity sets the verbosity of upstream's packages: a number; 0 logs only what is always logged.
+// SetVerbosity sets the verbosity of upstream's packages: a number, of which 0 is the least.
 func SetVerbosity(v string) error {
 	var level klog.Level
 	return level.Set(v)
