@@ -87,7 +87,7 @@ type Config struct {
 	Services webhook.ServiceResolver
 	// Loopback reaches the server within the process, for the server's own webhooks.
 	Loopback http.RoundTripper
-	// Observe wraps each plugin with a name. May be nil.
+	// Observe wraps a plugin, whose name it gets. May be nil.
 	Observe func(plugin admission.Interface, name string) admission.Interface
 	// Stop ends the workers that ResourceQuota starts on first use.
 	Stop <-chan struct{}
