@@ -14,8 +14,8 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Audit records writes: every write, also the ones that are part of a client's request which it records. The goroutine that writes calls
-// its methods.
+// Audit records writes. Its methods are called for every write, also for one that it records as part of a client's request, by the
+// goroutine that writes.
 type Audit interface {
 	// Begin comes before a write, and returns the context for the rest of the write. An error refuses the write; if the audit does not
 	// accept a write of the server's own, the error is ErrNotRecorded.

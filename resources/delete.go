@@ -316,7 +316,7 @@ func (t *Type) propagation(ctx context.Context, m metav1.Object, o *metav1.Delet
 		case *orphan:
 			return metav1.DeletePropagationOrphan
 		case t.Terminate != nil:
-			return metav1.DeletePropagationForeground // for a namespace, false means foreground
+			return metav1.DeletePropagationForeground // for a namespace, orphanDependents=false means foreground
 		}
 		return metav1.DeletePropagationBackground
 	}

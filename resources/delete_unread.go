@@ -41,7 +41,7 @@ func (p *Pipeline) deleteUnread(ctx context.Context, r *DeleteRequest, key Key) 
 		case ctx.Err() != nil:
 			return Deleted{}, ctx.Err()
 		}
-		time.Sleep(10 * time.Millisecond) // a row that was removed from the database, but not from memory, never changes
+		time.Sleep(10 * time.Millisecond) // each round is the same for a row that was removed from the database only
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 //
 //   - JSON that a client sends as part of an object (the data of a ControllerRevision, the parameters of a driver) is stored as it
 //     was sent: with its white space, and with & and < unescaped. kube-apiserver, which stores protobuf, distinguishes objects
-//     whose JSON was sent in different ways, and shows both without white space and escaped for HTML.
+//     whose JSON was sent in different spellings, and shows all of them without white space and escaped for HTML.
 //   - A Service may have a member that kube-apiserver stores and does not show; see hidden.
 //
 // The stored bytes of these end with a space, and stay with the object beside Data.

@@ -62,8 +62,8 @@ type Writer interface {
 	//
 	// Errors: ErrExists (a Create's key exists), ErrNotFound (an Update's or Delete's key does not), *ConflictError (the object is at
 	// another revision than the write was computed from): compute again from the current object, or tell the client; see
-	// GuaranteedUpdate. *ExpectationError (the object of an Expect is at another revision, or gone): the object itself is valid, but the
-	// rules it was computed by are out of date. ErrRefused: the store cannot hold the writes, or they make no sense (see Expect);
+	// GuaranteedUpdate. *ExpectationError (the object of an Expect is at another revision, or gone): the written object is not at fault, but
+	// the rules it was computed by are out of date. ErrRefused: the store cannot hold the writes, or they make no sense (see Expect);
 	// nothing was written, a retry fails again. ErrUnavailable: nothing was written, the client may retry. ErrUnknownOutcome: it may or
 	// may not have been written, the client has to look. The context's error: as ErrUnknownOutcome.
 	//
@@ -144,8 +144,8 @@ const (
 	Expect
 )
 
-// FromEarlier as Write.From says that the write was computed from the result of an earlier write of the same Commit, whose revision is
-// not known yet. A Commit without such a Create or Update is refused with ErrRefused.
+// FromEarlier as Write.From says that the write was computed from the state that an earlier write of the same Commit gives the object,
+// whose revision is not known yet. A Commit without such a Create or Update is refused with ErrRefused.
 const FromEarlier int64 = -1
 
 // Write is one change of one object. Everything slow (decoding, validation, encoding) has happened before.
@@ -160,8 +160,9 @@ type Write struct {
 	Draft Draft
 	// TTL, when positive, is how long the object lives from now on; the store then deletes it as if by Delete.
 	TTL time.Duration
-	// Unread is the reason why the object of a Delete cannot be read. The write fails with ErrNotFound when there is no such object at
-	// From: it may have been replaced, or be readable now. The row in the database goes into history unchanged.
+	// Unread, when set, makes a Delete one of an object that cannot be read, and is the reason for that. The write fails with ErrNotFound
+	// when there is no such object at From: it may have been replaced, or be readable now. The row in the database goes into history
+	// unchanged.
 	Unread *TransformError
 }
 
@@ -182,7 +183,7 @@ type WatchOptions struct {
 	// visible; Ready may receive its value after that.
 	Wake func()
 	// Notify, when set, is called where Ready would receive a value, which it then never does, and no earlier than that: a waiting watch
-	// needs no goroutine. It may make the same calls as Wake.
+	// needs no goroutine. Like Wake, it must not block and must not call the store.
 	Notify func()
 	// Aside, when set, is called by Next before it reads history, which may make other watches wait.
 	Aside func()

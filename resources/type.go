@@ -77,7 +77,7 @@ type Type struct {
 	Requires *Requirement
 	// Repeats remembers updates that changed nothing, for a type whose objects are large. May be nil.
 	Repeats Repeats
-	// Lean takes large parts that few rules read out of objects that are created or applied. May be nil.
+	// Lean puts placeholders for large parts, which few rules read, into objects that are created or applied. May be nil.
 	Lean Lean
 	// Current reports whether the bytes of an object that is stored in the version of the type are the bytes that the type shows in that version.
 	// Nil: always.
@@ -110,8 +110,8 @@ type Type struct {
 	FieldsOf func(data []byte) fields.Set
 	// Table makes the columns of a Table, as kubectl prints them.
 	Table rest.TableConvertor
-	// TableTimeDependent is set where cells change with the clock, other than a column made of metadata.creationTimestamp alone and texts that end
-	// in "… ago", which are recognised.
+	// TableTimeDependent is set where cells change with the clock, other than a column made of metadata.creationTimestamp alone and texts with
+	// "… ago", which are recognised.
 	TableTimeDependent bool
 	// TableOrder compares two objects for the order of the rows of a list, where it is not the order of lists. May be nil.
 	TableOrder func(a, b *Object) int

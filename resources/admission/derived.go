@@ -16,7 +16,7 @@ import (
 type derived[T any] struct {
 	store     resources.Reader
 	resources []string
-	// make computes the value from the present state of reads, at whatever point.
+	// make computes the value from objects that it reads during the call, at any point (resources.At).
 	make func(ctx context.Context) (T, error)
 	made atomic.Pointer[madeAt[T]]
 

@@ -156,7 +156,7 @@ func (p policyPlugin[P, B, E]) SetDynamicClient(dynamic.Interface) {
 // dispatch applies the policies that a write may be for.
 func (p policyPlugin[P, B, E]) dispatch(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	set, err := p.source.get(ctx)
-	if err != nil && !rules.IsExemptAdmissionConfigurationResource(a) { // else such a write has to be able to remove an unreadable policy
+	if err != nil && !rules.IsExemptAdmissionConfigurationResource(a) { // an exempt write may be the one that removes an unreadable policy
 		return fmt.Errorf("follow %s: %w", p.source.policies, err)
 	}
 	if p.GetStaticManifestsDir() == "" && (err != nil || set.none(ctx, a, o)) {

@@ -279,8 +279,9 @@ func (i *issue) nodeOf(ctx context.Context, pod *core.Pod) (*core.Node, error) {
 	return node, nil
 }
 
-// life is the lifetime of the token in seconds, and the number of seconds after which its use causes a warning. A Pod's token that
-// admission has requested lives longer than it says, for clients that do not read it again.
+// life is the lifetime of the token in seconds, and the number of seconds after which a use of it is counted, and noted in the audit, as
+// that of a stale token (0: never). A Pod's token that admission has requested lives longer than it says, for clients that do not read it
+// again.
 func (i *issue) life(req *authentication.TokenRequest, b bound) (seconds, warnAfter int64) {
 	seconds = req.Spec.ExpirationSeconds
 	ours := !slices.ContainsFunc(req.Spec.Audiences, func(a string) bool { return !slices.Contains(i.audiences, a) })

@@ -29,7 +29,8 @@ const mostWebhookSeconds = 10 * 60
 // bindWebhook finds the configuration of webhooks that a token is to be bound to. With such a token a server that extends the API
 // authenticates itself to a webhook that it sends reviews to (the alpha gate APIServerWebhookAuthenticationToken,
 // k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage). The ServiceAccount must have the right to attest reviews of the group, and a
-// webhook of the configuration must have a rule for it. For any other problem, the error says only that the request is denied.
+// webhook of the configuration, which the audience names, must have a rule for it. Behind that right, every error says only that the request
+// is denied.
 func (i *issue) bindWebhook(ctx context.Context, gvk schema.GroupVersionKind, account *core.ServiceAccount, req *authentication.TokenRequest) (bound, types.UID, error) {
 	if !utilfeature.DefaultFeatureGate.Enabled(genericfeatures.APIServerWebhookAuthenticationToken) {
 		return bound{}, "", apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to object of type %s (feature gate %s is disabled)", gvk, genericfeatures.APIServerWebhookAuthenticationToken))

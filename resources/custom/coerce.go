@@ -49,10 +49,10 @@ func (d *definition) repair(u *unstructured.Unstructured) {
 // coercion has upstream's options of coercion.
 type coercion = schemaobjectmeta.CoerceOptions
 
-// schemaFinder returns the schema of a version for the coercion; ok is false if there is none.
+// schemaFinder returns the schema of a version for the coercion, nil for one that has no fields; without ok only metadata is coerced.
 type schemaFinder func(version string) (s *structuralschema.Structural, ok bool, err error)
 
-// known returns the schema of a version, if the version exists and has one.
+// known returns the schema of a version; ok is false if there is no such version, or no structural schema of it.
 func (d *definition) known(version string) (s *structuralschema.Structural, ok bool, err error) {
 	v, err := d.schema(version)
 	if err != nil || v.structural == nil {

@@ -50,7 +50,7 @@ type flight struct {
 	err  error
 }
 
-// errAbandoned: the request that began the flight ended before the webhook was called.
+// errAbandoned: the request that began the flight ended before the webhook answered.
 var errAbandoned = errors.New("the conversion was abandoned")
 
 func newConversions(d *definition) *conversions {

@@ -249,7 +249,7 @@ func (d *Definitions) apply(ctx context.Context) error {
 
 // take takes up a page of events; done: there are no more.
 func (d *Definitions) take(ctx context.Context) (done bool, err error) {
-	for rest := d.applied.Load() != d.woken.Load(); rest; { // resets the alarm
+	for rest := d.applied.Load() != d.woken.Load(); rest; { // so that the next change wakes again
 		events, _, err := d.alarm.Next(ctx, page)
 		if err != nil {
 			return false, err

@@ -47,7 +47,8 @@ func (h *heavy) closures() (*expressions.Rules, error) {
 	return v.(*expressions.Rules), nil
 }
 
-// closuresOfPart compiles the part of the schema that its rules depend on. Nil: the part has another number of rules than many.
+// closuresOfPart compiles the part of the schema that its rules depend on; many is the number of these. Nil: the part cannot be read, or does
+// not have all of them.
 func (h *heavy) closuresOfPart(many int) *expressions.Rules {
 	text, _ := h.definition.schemaText(h.version)
 	part, ok := expressions.Part(text)
@@ -105,8 +106,8 @@ func (h *heavy) expressions(ctx context.Context, object, old map[string]any) (er
 	return errs, true
 }
 
-// quickExpressions evaluates rules by closures, and by upstream where closures do not cover them. ok is false where a rule does not hold,
-// and where all rules together might cost more than upstream allows.
+// quickExpressions evaluates rules by closures, and by upstream where closures do not cover them. ok is false where a closure does not find
+// that its rule holds, and where all rules together might cost more than upstream allows.
 func (h *heavy) quickExpressions(ctx context.Context, object, old map[string]any) (errs field.ErrorList, ok bool) {
 	own, err := h.closures()
 	if err != nil || own == nil {

@@ -12,8 +12,9 @@ import (
 
 // The bytes that a version shows of an object stored in it depend on its own schema. An object stored in another version is pruned and defaulted by
 // the schema of that version; then it is converted, and pruned by the schema of the version that is shown. In a version, a definition has the form of
-// its predecessor (resources.Type.Form) only if both make the same bytes of every possible object: one in any of the storedVersions of either of the
-// two, since a request that began under the predecessor may still encode an object that was stored by the successor. Otherwise its form is new.
+// its predecessor (resources.Type.Form) only if both make the same bytes of every possible object: one in any storage version of either of the two,
+// past or present, since a request that began under the predecessor may still encode an object that was stored by the successor. Otherwise its form
+// is one that no other definition had.
 // Descriptions, validation, columns and versions without stored objects do not matter, nor does the version in which new objects are stored.
 
 // origin identifies a definition's objects (uid), and has the versions in which objects that exist by now are stored.

@@ -47,7 +47,7 @@ func (h *heavy) refuser() (refuser, error) {
 // quick validates objects that satisfy the plan of the schema; for all others, ok is false and upstream's refuser makes the errors.
 // old is nil for a new object. light are the rules that need no schema.
 //
-// Upstream evaluates the rules in CEL once all others are satisfied, and so does quick, so that their errors are all errors.
+// Upstream evaluates the rules in CEL once all others are satisfied, and so does quick: an object with errors of these has no others.
 func (h *heavy) quick(ctx context.Context, obj, old runtime.Object, light func() field.ErrorList) (errs field.ErrorList, ok bool) {
 	if !fastpath.CustomValidation.On() {
 		return nil, false

@@ -182,7 +182,7 @@ func restore(crd *apiextensions.CustomResourceDefinition, readText func(text str
 	return failed
 }
 
-// readProps reads a stored schema as part of a definition: upstream then reads nested schemas only once.
+// readProps reads a stored schema, as part of a definition, by typedjson, which reads nested schemas only once.
 func readProps(text string) (*apiextensions.JSONSchemaProps, error) {
 	var around apiextensionsv1.CustomResourceDefinition
 	if !typedjson.Decode([]byte(`{"spec":{"versions":[{"schema":{"openAPIV3Schema":`+text+`}}]}}`), &around) {

@@ -46,7 +46,7 @@ type lineKey struct {
 // mostConverters is the number of definitions for which a line keeps converters.
 const mostConverters = 64
 
-// take returns a free line.
+// take returns a free line, or a new one.
 func (l *lines) take() (*line, error) {
 	if free := l.pop(); free != nil {
 		return free, nil

@@ -7,7 +7,7 @@ import (
 
 // A known part of a schema is left out of the schema for validation, unless its place needs special checks.
 func TestReduced(t *testing.T) {
-	long := `"properties":{"a":{"type":"string","description":"` + strings.Repeat("long ", 40) + `","not":{"enum":["x"]}}}` // a part that is not plain
+	long := `"properties":{"a":{"type":"string","description":"` + strings.Repeat("long ", 40) + `","not":{"enum":["x"]}}}` // not plain
 	part := `{"type":"object",` + long + `}`
 	var known seen
 	first := `{"type":"object","properties":{"spec":` + part + `}}`

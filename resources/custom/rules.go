@@ -62,7 +62,8 @@ func (s updateStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.O
 	s.whole.settle(obj)
 }
 
-// Validate is upstream's, on the definition as the client sent it: its accepted names repeat its names, so conflicts would be reported twice.
+// Validate is upstream's, on the definition as the client sent it: the accepted names repeat its names, so invalid ones would be reported
+// twice.
 func (s *definitionStrategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	shown := withNamesOf(obj, &apiextensions.CustomResourceDefinition{})
 	crd, ok := shown.(*apiextensions.CustomResourceDefinition)

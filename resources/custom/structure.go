@@ -13,7 +13,8 @@ import (
 const nonStructural = apiextensions.CustomResourceDefinitionConditionType(apiextensionsv1.NonStructuralSchema)
 
 // structure sets the condition for schemas that are not structural, as kube-apiserver's controller does. Validation allows only updates
-// that leave such a schema unchanged, so the condition concerns definitions that were imported from a kube-apiserver.
+// that leave such a schema unchanged, so the condition concerns definitions that were imported from a kube-apiserver: these have the
+// condition already, or preserveUnknownFields.
 func structure(crd *apiextensions.CustomResourceDefinition) {
 	old := apiextensions.FindCRDCondition(crd, nonStructural)
 	if old == nil && !ptr.Deref(crd.Spec.PreserveUnknownFields, false) {

@@ -38,7 +38,7 @@ func (p *Path) On() bool {
 func (p *Path) decide() bool {
 	s, err := parse(strings.Split(os.Getenv(Environment), ","))
 	if err != nil && isTest(os.Args[0]) {
-		panic(fmt.Errorf("%s: %w", Environment, err)) // in other programs the flag has reported it, whose value the variable is
+		panic(fmt.Errorf("%s: %w", Environment, err)) // in other programs the variable sets --fast-paths, which has reported the error
 	}
 	p.state.CompareAndSwap(undecided, s.of(p))
 	return p.On()

@@ -51,7 +51,7 @@ func untypedEntry(e *metav1.ManagedFieldsEntry) (any, bool) {
 	}
 	if e.Time != nil {
 		if e.Time.IsZero() {
-			return nil, false // nil is written as null
+			return nil, false // a zero time is written as null
 		}
 		out["time"] = e.Time.UTC().Format(time.RFC3339)
 	}

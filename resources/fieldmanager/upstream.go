@@ -63,7 +63,8 @@ func (c convertorOfFields) ConvertToVersion(in runtime.Object, gv runtime.GroupV
 	return c.fields.ConvertFields(in, gv)
 }
 
-// convertor converts without copying the input first, where the scheme can: this package changes only converted objects that it made.
+// convertor converts without copying the input first, where the scheme can: this package does not write to parts that a converted object
+// shares with an input from outside.
 func (c Config) convertor() runtime.ObjectConvertor {
 	if f, ok := c.Scheme.(fieldsConvertor); ok {
 		return convertorOfFields{c.Scheme, f}

@@ -2,8 +2,8 @@
 // user, for example), it leaves nothing there that this user cannot open: what it makes gets the owner and the group of the directory that contains
 // it.
 //
-// Any user may own that directory. So root changes the owner only of files that it has just made, by their handles: a link that a user has put in the
-// place of a name, to a file of root's perhaps, keeps its owner.
+// Any user may own that directory. So root changes the owner only of files that it has just made, by their handles: if a user has put something else
+// in the place of a name, a link to a file of root's perhaps, neither that nor its target changes hands.
 package files
 
 import (

@@ -113,7 +113,7 @@ func (f *finder) list(ctx context.Context, q resources.ComputedQuery) (page reso
 }
 
 // fill reads on until the list has as many selected revisions as its limit allows, as lists of stored types do: selectors that the database does
-// not apply would otherwise leave pages empty. If few of many revisions match, a page ends early at a bound, with a continue token.
+// not apply would otherwise leave pages empty. If few revisions match, a page ends early, once f.most were read, with a continue token.
 func (f *finder) fill(ctx context.Context, q *resources.ComputedQuery, query resources.RevisionQuery) (page resources.ComputedPage, err error) {
 	limit := f.most
 	if q.Limit > 0 {

@@ -6,7 +6,7 @@ import "bytes"
 // be escaped for HTML, and at most depth nested values.
 func Plain(b []byte, depth int) bool { return skipPlain(b, 0, depth) == len(b) }
 
-// skipPlain skips a value with at most depth values nested in it.
+// skipPlain skips a value of at most depth nested values, itself included.
 func skipPlain(b []byte, i, depth int) int {
 	if i < 0 || i >= len(b) || depth == 0 {
 		return nowhere

@@ -117,7 +117,7 @@ func digits(b []byte, i int) int {
 	return i
 }
 
-// at returns the byte at an index, 0 behind the end. JSON has no 0.
+// at returns the byte at an index, 0 behind the end. JSON contains no byte 0.
 func at(b []byte, i int) byte {
 	if i < 0 || i >= len(b) {
 		return 0

@@ -72,8 +72,8 @@ func Allowed(ctx context.Context) bool {
 }
 
 // Limit returns ctx with a timeout, and a function that ends the timeout, which the caller must call. It returns ctx itself if that is a
-// Context without a deadline. The end of its timeout cancels the contexts derived from it, and restores its earlier state, in which it
-// still shows whether the client is connected.
+// Context without a deadline. end then cancels the contexts derived from it and takes its deadline away, so that it still shows whether
+// the client is connected.
 func Limit(ctx context.Context, timeout time.Duration) (limited context.Context, end func()) {
 	c, ok := ctx.(*Context)
 	if !ok || !c.limit(time.Now().Add(timeout)) {

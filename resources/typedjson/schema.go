@@ -10,7 +10,7 @@ import (
 )
 
 // Nested schemas have their own MarshalJSON and UnmarshalJSON, which call encoding/json again at every level: the text of a schema is scanned
-// as often as it is deeply nested. Here they are read and written like their fields.
+// once for each level that it is nested. Here they are read and written like their fields.
 
 // schemaWriter is the writer of the types that hold a schema, or a list of schemas.
 func (made writerCompiler) schemaWriter(t reflect.Type) (writer, error) {

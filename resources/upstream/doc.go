@@ -1,7 +1,6 @@
-// Package upstream collects everything in Kubernetes' packages that Rowlock changes, copies or takes for granted beyond
-// their
-// exported use. Upstream promises none of it, so a new release may change any of it without notice: each has
-// a test that fails then, and docs/upgrading.md explains each of those tests.
+// Package upstream collects everything in Kubernetes' packages that Rowlock changes, copies or takes for granted beyond the use
+// that they are exported for. Upstream promises none of it, so a new release may change any of it without notice: each has a test
+// that fails then, and docs/upgrading.md explains each of those tests.
 //
 // Variables of upstream that are set, for the whole process:
 //

@@ -83,7 +83,7 @@ func (k *Keeper) Turn(ctx context.Context, t follow.Turn) (again time.Duration, 
 	return k.left.Again(k.Logger, left), nil
 }
 
-// Left has the views that are out of date, and the time of the next attempt. Its zero value has none.
+// Left remembers the errors of the views that failed, and the pause before the next attempt. Its zero value has none.
 type Left struct {
 	told  map[string]string
 	pause time.Duration

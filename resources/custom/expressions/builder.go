@@ -33,7 +33,7 @@ type place struct {
 }
 
 // node takes the compiled rules at a place of a schema, and removes them from rest, which is a copy of the place whose parts are copied
-// before they are changed. Without a declaration, where upstream does the same, and within embedded objects all rules stay in rest.
+// before they are changed. All rules stay in rest within embedded objects, and without a declaration, on which upstream depends as well.
 func (b *builder) node(rest *structuralschema.Structural, declared *apiservercel.DeclType, root bool) *node {
 	if declared == nil || rest.XEmbeddedResource && !root {
 		b.left += count(rest)

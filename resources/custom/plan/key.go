@@ -12,7 +12,7 @@ import (
 // nodeKey is an encoding of a node: equal nodes have the same key, and no others do. Everything is written with its length or its count.
 type nodeKey []byte
 
-// key has all fields of a node, and the addresses of its children.
+// key has the fields of a node except odd, and the addresses of its children.
 func (n *Node) key() string {
 	k := make(nodeKey, 0, 128+16*len(n.fields))
 	k.flags(n.foreign, n.nullable, n.formatted, n.int32, n.noFloats, n.open, n.closed, n.preserve)
