@@ -7,7 +7,7 @@ import (
 
 // GuaranteedUpdate computes a change from the current object and commits it, and repeats both while other writers come in between. It calls
 // change with the object, or with nil when there is none. change returns the writes of the change (the first is the object's own), or none
-// to leave everything unchanged. It may be called several times and must compute from its argument alone; its error ends the loop.
+// to leave everything unchanged; it may be called several times and must compute from its argument alone, and its error ends the loop.
 //
 // It returns the object that was stored, or the current one when change returned no writes. A loop that keeps losing ends with the context's
 // error. Errors: those of change, and those of Commit. *ConflictError, ErrExists and ErrNotFound of the object itself lead to another round

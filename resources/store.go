@@ -41,14 +41,14 @@ type Reader interface {
 	// error. A revision from which too much has changed counts as no longer in history.
 	Snapshot(ctx context.Context, resource string, at At) (Snapshot, error)
 
-	// Changed tells whether a resource type may have changed, at the cost of a look-up. A result that a caller derived from the objects
-	// is still valid if Changed returns the same number as before they were read. The number is the revision of the last change, or of a
-	// later one when that is not known; it is raised before any read shows the change, and a read that begins after that waits for the
-	// change. It never falls.
+	// Changed returns a number that shows whether a resource type may have changed, at the cost of a look-up. A result that a caller
+	// derived from the objects is still valid if Changed returns the same number as before they were read. The number is the revision of
+	// the last change, or of a later one when that is not known; it is raised before any read shows the change, and a read that begins
+	// after that waits for the change. It never falls.
 	Changed(resource string) int64
 
-	// Amount returns the number and the size of the objects of a resource type. It reads memory only: it does not wait, makes no query
-	// and never fails, so it may be a moment behind. It counts objects that cannot be read; their sizes are not known.
+	// Amount returns the number and the average size of the objects of a resource type. It reads memory only: it does not wait, makes no
+	// query and never fails, so it may be a moment behind. It counts objects that cannot be read; their sizes are not known.
 	Amount(resource string) Amount
 }
 

@@ -22,7 +22,7 @@ func flowcontrolGroup() resources.GroupSpec {
 	)
 }
 
-// byPrecedence puts the one that is matched first on top. Equals are ordered by name, as in lists.
+// byPrecedence orders FlowSchemas as requests are matched with them, the first on top. Equals stay in the order of lists, by name.
 func byPrecedence(a, b *resources.Object) int {
 	precedence := func(o *resources.Object) int64 { return gjson.GetBytes(o.Data, "spec.matchingPrecedence").Int() }
 	return cmp.Compare(precedence(a), precedence(b))

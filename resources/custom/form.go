@@ -17,7 +17,7 @@ import (
 // is one that no other definition had.
 // Descriptions, validation, columns and versions without stored objects do not matter, nor does the version in which new objects are stored.
 
-// origin identifies a definition's objects (uid), and has the versions in which objects that exist by now are stored.
+// origin identifies a definition's objects (uid), and has the versions in which some of them may be stored.
 type origin struct {
 	uid    types.UID
 	stored []string

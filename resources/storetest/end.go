@@ -72,7 +72,7 @@ func testCrashKeepsCommitted(s *suite) {
 	s.wantStates(states)
 }
 
-// What was acknowledged before a crash is there after it, and a transaction is stored as a whole or not at all.
+// A write that was acknowledged before a crash is there after it, and a transaction is stored as a whole or not at all.
 func testCrashUnderLoad(s *suite) {
 	const writers = 16
 	var acknowledged sync.Map

@@ -17,7 +17,7 @@
 //	crash.go       whether a panic of a controller ends the process
 //	tolerations.go how long Pods stay on nodes that are not ready or cannot be reached
 //
-// What is copied:
+// Copies of what upstream does not export, or not without its dependencies:
 //
 //	release.go     the release of Kubernetes
 //	plugins.go     the admission plugins, their order, and which are on
