@@ -27,7 +27,7 @@ func (n *Node) Fill(object map[string]any) (ok bool) {
 // Clean reports whether Prune, PruneNonNullableNullsWithoutDefaults and Coerce would leave an object unchanged. It changes nothing. plain
 // reports whether Coerce would leave metadata unchanged; it is not called for the metadata of the object itself.
 func (n *Node) Clean(object map[string]any, plain func(metadata any) bool) bool {
-	if n == nil {
+	if n == nil || n.odd {
 		return false
 	}
 	c := completer{dry: true, plain: plain}

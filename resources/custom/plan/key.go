@@ -12,11 +12,11 @@ import (
 // nodeKey is an encoding of a node: equal nodes have the same key, and no others do. Everything is written with its length or its count.
 type nodeKey []byte
 
-// key has the fields of a node except odd, and the addresses of its children.
+// key has the fields of a node and the addresses of its children.
 func (n *Node) key() string {
 	k := make(nodeKey, 0, 128+16*len(n.fields))
 	k.flags(n.foreign, n.nullable, n.formatted, n.int32, n.noFloats, n.open, n.closed, n.preserve)
-	k.flags(n.embedded, n.enum != nil, n.min != nil, n.max != nil)
+	k.flags(n.embedded, n.enum != nil, n.min != nil, n.max != nil, n.odd)
 	k.number(int64(n.types), int64(n.list), n.text.length.min, n.text.length.max, n.size.min, n.size.max, n.properties.min, n.properties.max)
 	k.value(n.enum)
 	k.text(n.text.format)

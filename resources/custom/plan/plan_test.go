@@ -16,6 +16,7 @@ import (
 	structuralpruning "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -250,6 +251,25 @@ func TestNodesAreSharedAndGo(t *testing.T) {
 			t.Fatalf("the node stays; there were %d", with)
 		}
 		runtime.Gosched()
+	}
+}
+
+// A node whose two forms of the schema differ covers nothing, and is not shared with a node that differs in this alone.
+func TestOddNodesCoverNothing(t *testing.T) {
+	property := spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"string"}}}
+	of := func(validation spec.SchemaProps, structure structuralschema.Structural) *Node {
+		structure.Generic.Type = "object"
+		validation.Type, validation.Properties = spec.StringOrArray{"object"}, map[string]spec.Schema{"a": property}
+		structure.Properties = map[string]structuralschema.Structural{"a": {Generic: structuralschema.Generic{Type: "string"}}}
+		return Compile(&spec.Schema{SchemaProps: validation}, &structure)
+	}
+	foreign := of(spec.SchemaProps{UniqueItems: true}, structuralschema.Structural{})
+	odd := of(spec.SchemaProps{Nullable: true}, structuralschema.Structural{})
+	if !foreign.Clean(map[string]any{"a": "x"}, nil) || !foreign.Fill(map[string]any{}) {
+		t.Error("a schema with a rule for upstream's validator has no plan for its fields")
+	}
+	if foreign == odd || odd.Clean(map[string]any{"a": "x"}, nil) || odd.Fill(map[string]any{}) {
+		t.Error("a schema whose forms differ is covered")
 	}
 }
 
