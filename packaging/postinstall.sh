@@ -1,5 +1,5 @@
 #!/bin/sh
-# The unit is not started unasked: whoever installs the package looks at /etc/rowlock/config.yaml first.
+# The package does not start the unit: the administrator edits /etc/rowlock/config.yaml first.
 set -e
 if [ -z "${DPKG_ROOT:-}" ] && [ -d /run/systemd/system ]; then
   systemctl daemon-reload

@@ -1,5 +1,5 @@
 #!/bin/sh
-# dpkg says remove, and rpm 0, when the package goes and no other version comes in its place.
+# dpkg passes "remove", and rpm 0, when the package is removed and not replaced by another version.
 set -e
 if [ -z "${DPKG_ROOT:-}" ] && [ -d /run/systemd/system ]; then
   case "${1:-}" in

@@ -1,11 +1,11 @@
-{{/* The name of all objects. A Pod of a StatefulSet has more behind it. Many clusters want a letter first in that of a Service. */}}
+{{/* The name of all objects. A Pod of a StatefulSet appends to it. Many clusters require that the name of a Service begins with a letter. */}}
 {{- define "rowlock.name" -}}
 {{- $name := ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) (contains .Chart.Name .Release.Name) -}}
 {{- if regexMatch "^[0-9]" $name }}{{ $name = printf "%s-%s" .Chart.Name .Release.Name }}{{ end -}}
 {{- default $name .Values.fullnameOverride | replace "." "-" | trunc 50 | trimSuffix "-" -}}
 {{- end }}
 
-{{/* What selects the Pods; it never changes. */}}
+{{/* The labels that select the Pods; they never change. */}}
 {{- define "rowlock.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
@@ -18,7 +18,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* Fails for values that the chart has to set itself. Helm tells of a name that a schema refuses in the place of another value, so it is said here. */}}
+{{/* Fails for values that the chart has to set itself. The schema cannot do that: Helm reports a refused name in the place of another value. */}}
 {{- define "rowlock.check" -}}
 {{- range $flag := list "config" "data-dir" "datastore" "datastore-file" "listen" }}
 {{- if hasKey (default dict $.Values.config) $flag }}
@@ -49,7 +49,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{/* What the Pods of both databases are. */}}
+{{/* The template of the Pods for both databases. */}}
 {{- define "rowlock.pod" -}}
 metadata:
   labels:
@@ -92,8 +92,8 @@ spec:
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args: [serve, --config, /etc/rowlock/config.yaml]
       env:
-        # Not in the file, so that other commands in the container (rowlock backup, kubeconfig, sql) know them too.
-        # A directory in the volume, which may have a lost+found: `rowlock restore` wants an empty one.
+        # Variables and not the file, so that other commands in the container (rowlock backup, kubeconfig, sql) know them too.
+        # A directory in the volume, which may have a lost+found: `rowlock restore` needs an empty one.
         - {name: ROWLOCK_DATA_DIR, value: /var/lib/rowlock/data}
         - {name: ROWLOCK_LISTEN, value: "0.0.0.0:6443"}
         {{- if eq .Values.database "postgres" }}
@@ -102,13 +102,13 @@ spec:
         {{- with .Values.env }}{{ toYaml . | nindent 8 }}{{ end }}
       ports:
         - {name: https, containerPort: 6443}
-      # It takes requests when all objects are in memory. A new release may have to rewrite a large store first.
+      # The server takes requests once all objects are in memory. A new release may have to rewrite a large store first.
       startupProbe:
         httpGet: {path: /livez, port: https, scheme: HTTPS}
         periodSeconds: 2
         timeoutSeconds: 5
         failureThreshold: 1800
-      # It does not ask the database: to start the server anew would not bring that back.
+      # The liveness check does not include the database: a restart of the server would not bring it back.
       livenessProbe:
         httpGet: {path: /livez, port: https, scheme: HTTPS}
         periodSeconds: 20
