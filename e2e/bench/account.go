@@ -18,8 +18,8 @@ const (
 	bindingsPath = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 )
 
-// becomeAccount makes a service account that may do everything, and has all clients from now on be it, by a token: they cost
-// the server what a controller costs it, and not what an administrator with a certificate does.
+// becomeAccount creates a service account that may do everything, and makes all later clients use its token. They then cost the server what a
+// controller costs it, and not what an administrator with a certificate does.
 func (b *bench) becomeAccount(ctx context.Context) error {
 	for _, made := range []request{
 		{path: accountsPath, body: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":%q}}`, accountName)},
@@ -51,7 +51,7 @@ func (b *bench) becomeAccount(ctx context.Context) error {
 	return nil
 }
 
-// removeAccount takes away what is not in the namespace of the run. It is the administrator who cleans up.
+// removeAccount deletes the objects outside of the namespace of the run, as the administrator.
 func (b *bench) removeAccount(ctx context.Context) error {
 	if !b.ServiceAccount {
 		return nil

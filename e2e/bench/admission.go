@@ -52,13 +52,13 @@ func admissionCommand(o *options) *cobra.Command {
 	return c
 }
 
-// registrationPath is the path of the group of webhooks and policies.
+// registrationPath is the path of the API group of webhooks and policies.
 const registrationPath = "/apis/admissionregistration.k8s.io/v1/"
 
-// policies is how many policies there are.
+// policies is the number of policies.
 const policies = 10
 
-// admission starts a server, measures creates, and stops it. The webhooks are this process's, so that their own time is not the server's.
+// admission starts a server, measures creates, and stops it. This process serves the webhooks, so that their time is not the server's.
 func (d *definitions) admission(ctx context.Context, writes int) (err error) {
 	if d.dir, err = os.MkdirTemp("", "rowlock-bench-"); err != nil {
 		return err
@@ -99,8 +99,8 @@ func (d *definitions) admission(ctx context.Context, writes int) (err error) {
 	return err
 }
 
-// creates returns what a create costs of the server's CPU. What admission is to say is waited for first: with the label "refused" of the
-// webhooks or policies that there are a ConfigMap is refused.
+// creates returns the server's CPU time for a create. It first waits until the webhooks or policies are in force: they refuse a ConfigMap with the
+// label "refused".
 func (d *definitions) creates(ctx context.Context, kind string, writes int) (time.Duration, error) {
 	body := func(name, label string) []byte {
 		return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"labels":{"kind":%q}},"data":{"a":"b","c":"d"}}`, name, label)

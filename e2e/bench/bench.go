@@ -27,11 +27,11 @@ type target struct {
 	Kubeconfig string
 	PIDs       processes
 	DataDir    string
-	// Ended is closed when the server has ended by itself; nil when that is not known.
+	// Ended is closed when the server has ended by itself; nil when the caller does not know.
 	Ended <-chan struct{}
 }
 
-// errEnded is why the work stops when the server has ended.
+// errEnded is the reason to stop the work when the server has ended.
 var errEnded = errors.New("the server has ended")
 
 // bench is one run against one server.
@@ -47,8 +47,8 @@ type bench struct {
 	now       string // what is being measured
 }
 
-// measure runs the whole benchmark against one server and removes what it wrote. That the server ended under the load is
-// a result, not an error: what was measured until then counts.
+// measure runs the whole benchmark against one server and removes the objects that it wrote. A server that ends under the load is a result, not an
+// error: the measurements until then count.
 func measure(ctx context.Context, t target, o options) (_ *Server, err error) {
 	if len(o.Clients) == 0 {
 		return nil, errors.New("--clients: at least one number is needed")
@@ -78,7 +78,7 @@ func measure(ctx context.Context, t target, o options) (_ *Server, err error) {
 	}()
 	defer func() {
 		if err != nil {
-			_ = pause(ctx, time.Second) // that connections are refused is seen before the end of the process
+			_ = pause(ctx, time.Second) // let refused connections show before the end of the process
 		}
 		if errors.Is(context.Cause(ctx), errEnded) {
 			b.server.Ended, err = b.now, nil
@@ -97,8 +97,8 @@ func measure(ctx context.Context, t target, o options) (_ *Server, err error) {
 	return b.server, b.run(ctx, t)
 }
 
-// run does the work in its order. Writes come before lists, so that all servers list what has a history; the most
-// clients come last, because some servers end under them.
+// run does the work in its order. Writes come before lists, so that all servers list objects with a history. The largest numbers of clients come
+// last, because some servers end under them.
 func (b *bench) run(ctx context.Context, t target) error {
 	if err := b.idle(ctx); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (b *bench) run(ctx context.Context, t target) error {
 	if err := b.idleWatches(ctx); err != nil {
 		return err
 	}
-	if err := pause(ctx, b.Idle); err != nil { // what the last lists needed is not what the server needs
+	if err := pause(ctx, b.Idle); err != nil { // let the server release what the last lists needed
 		return err
 	}
 	var err error
@@ -139,7 +139,7 @@ func (b *bench) run(ctx context.Context, t target) error {
 	return err
 }
 
-// prepare makes the clients, learns the server's version and creates the namespace, empty.
+// prepare creates the clients, reads the server's version and creates the namespace, empty.
 func (b *bench) prepare(ctx context.Context, config *rest.Config) (err error) {
 	if b.pod, err = podTemplate(); err != nil {
 		return err
@@ -165,13 +165,13 @@ func (b *bench) prepare(ctx context.Context, config *rest.Config) (err error) {
 	body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, namespace)
 	_, err = c.do(ctx, request{method: http.MethodPost, path: "/api/v1/namespaces", body: body})
 	if isStatus(err, http.StatusConflict) {
-		return b.empty(ctx) // left behind by a run that was killed
+		return b.empty(ctx) // objects of a run that was killed
 	}
 	return err
 }
 
-// clean removes the objects and the namespace. It also does the last step of a namespace's deletion, for servers on
-// which nobody runs the controller that would do it.
+// clean removes the objects and the namespace. It also does the last step of a namespace's deletion, for servers without the controller that would do
+// it.
 func (b *bench) clean(ctx context.Context) error {
 	if err := errors.Join(b.empty(ctx), b.removeAccount(ctx)); err != nil {
 		return err
@@ -202,13 +202,13 @@ func (b *bench) empty(ctx context.Context) error {
 	return nil
 }
 
-// idle looks at the server before anybody asks it for anything.
+// idle measures the server before the first request.
 func (b *bench) idle(ctx context.Context) error {
 	if len(b.procs) == 0 {
 		return nil
 	}
 	b.begin("idle")
-	if err := pause(ctx, b.Idle/4); err != nil { // what it does after its start is not idleness
+	if err := pause(ctx, b.Idle/4); err != nil { // work after the start is not idleness
 		return err
 	}
 	before, err := b.procs.cpu()
@@ -248,9 +248,9 @@ func (b *bench) fill(ctx context.Context) error {
 	return nil
 }
 
-// measureRow runs one load with n clients and keeps its result. What is not among the rows that are wanted is left out.
+// measureRow runs one load with n clients and keeps its result. It skips a row that is not selected.
 func (b *bench) measureRow(ctx context.Context, p protocol, n int, l load, op operation) (result Result, err error) {
-	if b.unwanted(l.row) && l.row != rowDelete { // which goes with the creates
+	if b.unwanted(l.row) && l.row != rowDelete { // deletes run with the creates
 		return Result{}, nil
 	}
 	if l.clients, err = b.crew(p, n); err != nil {
@@ -268,12 +268,12 @@ func (b *bench) measureRow(ctx context.Context, p protocol, n int, l load, op op
 	return result, err
 }
 
-// unwanted tells whether a row is not among those that are wanted.
+// unwanted tells whether a row is not selected.
 func (b *bench) unwanted(row string) bool {
 	return len(b.Rows) > 0 && !slices.ContainsFunc(b.Rows, func(wanted string) bool { return strings.Contains(row, wanted) })
 }
 
-// begin tells a person what is measured from now on.
+// begin tells the user what is measured from now on.
 func (b *bench) begin(what string) {
 	b.now = what
 	fmt.Fprintf(os.Stderr, "%s: %s\n", b.server.Name, what)

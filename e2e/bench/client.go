@@ -36,7 +36,7 @@ func newConnection(config *rest.Config, p protocol) (*http.Client, error) {
 		TLSClientConfig:     tlsConfig,
 		Protocols:           protocols,
 		MaxIdleConnsPerHost: 1,
-		DisableCompression:  true, // loopback is faster than gzip, and gzip would be all that a list measures
+		DisableCompression:  true, // loopback is faster than gzip, and lists would measure only gzip
 		ReadBufferSize:      64 << 10,
 		WriteBufferSize:     16 << 10,
 	}
@@ -49,7 +49,7 @@ type request struct {
 	path        string
 	accept      string // empty: JSON
 	contentType string // empty: JSON
-	encoding    string // Accept-Encoding; what comes is not decompressed
+	encoding    string // Accept-Encoding; the answer is not decompressed
 	body        []byte
 	keep        bool // keep the response in client.body, else read and discard it
 }

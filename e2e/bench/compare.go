@@ -16,7 +16,7 @@ import (
 // startable is a server that compare knows how to start.
 type startable struct {
 	binaries []string
-	postgres bool // it needs one
+	postgres bool // it needs a Postgres
 	// start gets the URL of the Postgres, if there is one.
 	start func(ctx context.Context, dir, database string) (*harness.Server, error)
 }
@@ -43,8 +43,8 @@ func startables() map[string]startable {
 	}
 }
 
-// compare builds all the servers first, then starts, measures and stops one after another, each with a fresh store. With
-// an error it returns the results until then.
+// compare builds all the servers first, then starts, measures and stops one after another, each with a fresh store. On an error it returns the
+// results until then.
 func compare(ctx context.Context, names []string, o options) ([]*Server, error) {
 	known := startables()
 	for _, name := range names {
@@ -102,7 +102,7 @@ func startAndMeasure(ctx context.Context, s startable, o options) (_ *Server, er
 	result.StartToReady = server.StartToReady
 	if result.Ended != "" {
 		result.LastWords = lastWords(server.Output())
-		server.Kill() // what is left of it
+		server.Kill() // remaining processes
 		return result, nil
 	}
 	return result, server.Stop()

@@ -16,10 +16,9 @@ import (
 
 // The rows of this file, as reports call them.
 const (
-	// rowControllers is what the workers of controllers do all day: read an object, write its status, and patch it.
+	// rowControllers is the usual work of controllers: read an object, write its status, and patch it.
 	rowControllers = "get + update status + patch pod, 64 controllers"
-	// rowNodes is what most of a cluster's writes are: 8 of 10 operations renew a node's lease or report its status; the
-	// others read and patch pods.
+	// rowNodes is the bulk of a cluster's writes: 8 of 10 operations renew a node's lease or report its status; the others read and patch pods.
 	rowNodes = "leases and status of 500 nodes, 80 %"
 )
 
@@ -30,7 +29,7 @@ const (
 
 	leasesPath = "/apis/coordination.k8s.io/v1/namespaces/" + namespace + "/leases"
 	nodesPath  = "/api/v1/nodes"
-	// benchNodesPath are the nodes that a run makes.
+	// benchNodesPath selects the nodes that a run creates.
 	benchNodesPath = nodesPath + "?labelSelector=" + benchLabel
 	benchLabel     = "rowlock-bench"
 )
@@ -70,7 +69,7 @@ func (b *bench) reconcile(clients int) operation {
 	}
 }
 
-// nodes measures the mix of what nodes write and others do beside it.
+// nodes measures the mix of writes by nodes and other clients.
 func (b *bench) nodes(ctx context.Context) error {
 	if b.unwanted(rowNodes) || b.Nodes == 0 {
 		return nil
@@ -115,7 +114,7 @@ func (b *bench) report(clients int) operation {
 	}
 }
 
-// heartbeat is what a kubelet patches when nothing has changed but the time.
+// heartbeat is a kubelet's patch when only the time has changed.
 func heartbeat(seq int) []byte {
 	now := fmt.Sprintf("2026-01-%02dT%02d:%02d:%02dZ", 1+seq/86400%28, seq/3600%24, seq/60%60, seq%60)
 	var conditions []string
@@ -125,7 +124,7 @@ func heartbeat(seq int) []byte {
 	return fmt.Appendf(nil, `{"status":{"conditions":[%s]}}`, strings.Join(conditions, ","))
 }
 
-// renew writes a lease back with another turn, as it was read: a kubelet keeps the lease that it last wrote.
+// renew writes a lease back, as it was read, with another turn: a kubelet keeps the lease that it wrote last.
 func renew(ctx context.Context, c *client, path string, seq int) (int64, error) {
 	got, err := c.do(ctx, request{method: http.MethodGet, path: path, keep: true})
 	if err != nil {
@@ -141,7 +140,7 @@ func renew(ctx context.Context, c *client, path string, seq int) (int64, error) 
 
 var nodeConditions = []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeReady}
 
-// nodeTemplates are a node with what kubelets report of it, and its lease.
+// nodeTemplates are a node with the status that kubelets report, and its lease.
 func nodeTemplates() (node, lease template, err error) {
 	meta := metav1.ObjectMeta{
 		Name:        namePlace,

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// protocol is what a connection speaks.
+// protocol is the protocol of a connection.
 type protocol string
 
 const (
@@ -27,8 +27,8 @@ func (o *options) checkProtocols() error {
 	return nil
 }
 
-// Clients that speak HTTP/2 share a few connections, as the informers and workers of a controller manager do: four, or as
-// many as it takes for each to have no more than so many streams. A client that speaks HTTP/1.1 has a connection of its own.
+// Clients over HTTP/2 share a few connections, as the informers and workers of a controller manager do: four, or as many as are needed for each to
+// have no more than streamsPerConnection streams. A client over HTTP/1.1 has a connection of its own.
 const (
 	fewConnections       = 4
 	streamsPerConnection = 64
@@ -42,12 +42,12 @@ func connections(p protocol, n int) int {
 	return max(min(n, fewConnections), (n+streamsPerConnection-1)/streamsPerConnection)
 }
 
-// crew returns n clients. Their connections stay open for those that come later.
+// crew returns n clients. Their connections stay open for later crews.
 func (b *bench) crew(p protocol, n int) ([]*client, error) {
 	return b.crewOver(p, n, connections(p, n))
 }
 
-// crewOver returns n clients that share so many connections.
+// crewOver returns n clients that share the given number of connections.
 func (b *bench) crewOver(p protocol, n, share int) ([]*client, error) {
 	for len(b.opened[p]) < share {
 		c, err := newConnection(b.config, p)

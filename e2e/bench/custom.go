@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// customCommand measures what custom resources of published definitions cost.
+// customCommand measures the cost of custom resources of published definitions.
 func customCommand(o *options) *cobra.Command {
 	var names []string
 	var writes int
@@ -130,7 +130,7 @@ func (d *definitions) customObject(ctx context.Context, kind, path string, objec
 	return err
 }
 
-// untilServed sends a request until the server knows its path: kube-apiserver does a while after the definition.
+// untilServed sends a request until the server knows its path: kube-apiserver serves it some time after the definition.
 func (d *definitions) untilServed(ctx context.Context, r request) error {
 	for began := time.Now(); ; {
 		_, err := d.admin.do(ctx, r)
@@ -143,7 +143,7 @@ func (d *definitions) untilServed(ctx context.Context, r request) error {
 	}
 }
 
-// together sends requests by all clients, a quarter more before they are measured, and returns what one takes of the server's CPU.
+// together sends requests from all clients, a quarter more before the measurement, and returns the server's CPU time for one.
 func (d *definitions) together(ctx context.Context, n int, next func(i int64) request) (each time.Duration, err error) {
 	clients, err := d.crew(d.Protocols[0], customClients)
 	if err != nil {

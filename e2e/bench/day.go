@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// dayOptions say which part of a day is written, and in how long.
+// dayOptions select the part of a day to write, and the time for it.
 type dayOptions struct {
 	cluster    int
 	day        time.Duration
@@ -23,15 +23,15 @@ type dayOptions struct {
 	check      bool
 }
 
-// speed is how much faster the day goes by than one does.
+// speed is how much faster than real time the day goes by.
 func (d dayOptions) speed() float64 { return d.day.Seconds() / d.within.Seconds() }
 
-// scaled is a time of a day as it is in the compressed one, and no shorter than the store can tell.
+// scaled converts a time of a day to the compressed day; it is never shorter than the store's resolution.
 func (d dayOptions) scaled(t time.Duration) time.Duration {
 	return max(time.Duration(float64(t)/d.speed()), 100*time.Millisecond)
 }
 
-// dayCommand measures what a day of a small cluster leaves in the files of a Rowlock, and what writers wait for while it goes by.
+// dayCommand measures the files that a day of a small cluster leaves in a Rowlock, and the delays of writers while it goes by.
 func dayCommand(o *options) *cobra.Command {
 	var d dayOptions
 	c := &cobra.Command{

@@ -21,8 +21,8 @@ const dayWatches = 5
 // dayTypes are the collections that the day changes.
 var dayTypes = []string{podsPath, leasesPath, eventsPath, nodesPath}
 
-// readers read all day, until ctx ends: watches, lists at an old revision whose pages are asked for slowly, and backups where they are wanted.
-// failed has why a backup was not made.
+// readers starts clients that read all day, until ctx ends: watches, slow paged lists at an old revision, and backups if they are wanted.
+// r.backupFailed gets the reason of a failed backup.
 func (w *dayWork) readers(ctx context.Context, all *sync.WaitGroup, r *dayResult) error {
 	crew, err := w.crew(w.Protocols[0], dayWatches*len(dayTypes)+1)
 	if err != nil {
@@ -41,7 +41,7 @@ func (w *dayWork) readers(ctx context.Context, all *sync.WaitGroup, r *dayResult
 	return nil
 }
 
-// follow watches, and begins anew when that ends.
+// follow watches, and watches anew when the watch ends.
 func follow(ctx context.Context, c *client, path string) {
 	for ctx.Err() == nil {
 		response, err := c.open(ctx, request{method: http.MethodGet, path: path + "?watch=true&allowWatchBookmarks=true"})
@@ -53,8 +53,8 @@ func follow(ctx context.Context, c *client, path string) {
 	}
 }
 
-// pageSlowly lists the pods in pages, so slowly that each page is of a revision that is older, until history does not go so far back, and then begins
-// anew. It returns how many lists it has begun.
+// pageSlowly lists the pods in pages, so slowly that each page is of an older revision, until the history no longer reaches back, and then begins
+// anew. It returns the number of lists that it has begun.
 func (w *dayWork) pageSlowly(ctx context.Context, c *client) (lists int) {
 	const pages = 20
 	for next := ""; ctx.Err() == nil; {
@@ -85,7 +85,7 @@ func (w *dayWork) backup(ctx context.Context) (made int, err error) {
 	return made, nil
 }
 
-// dayFiles are the sizes of SQLite's files, and the largest that were seen.
+// dayFiles are the sizes of SQLite's files, and the largest sizes seen.
 type dayFiles struct{ database, log, mostDatabase, mostLog int64 }
 
 func (f *dayFiles) look(dir string) {
@@ -100,7 +100,7 @@ func (f *dayFiles) look(dir string) {
 	f.mostDatabase, f.mostLog = max(f.mostDatabase, f.database), max(f.mostLog, f.log)
 }
 
-// liveBytes are those of the objects of the collections, as lists have them.
+// liveBytes is the size of the objects in the collections, as lists show them.
 func (w *dayWork) liveBytes(ctx context.Context) (total int64, err error) {
 	for _, path := range dayTypes {
 		size, err := w.admin.do(ctx, request{method: http.MethodGet, path: path})
@@ -133,7 +133,7 @@ func parseSamples(text string) samples {
 	return all
 }
 
-// sum is that of all samples of a name.
+// sum adds up all samples of a name.
 func (s samples) sum(name string) (total float64) {
 	for key, value := range s {
 		if key == name || strings.HasPrefix(key, name+"{") {
@@ -143,7 +143,7 @@ func (s samples) sum(name string) (total float64) {
 	return total
 }
 
-// beyond is how many observations of a histogram were beyond a bound of its buckets, as it is written there.
+// beyond returns how many observations of a histogram were above a bucket's bound, which is written as in the metric.
 func (s samples) beyond(name, label, bound string) (more, all float64) {
 	with := func(labels string) string { return strings.Trim(label+","+labels, ",") }
 	bucket := s[fmt.Sprintf("%s_bucket{%s}", name, with(fmt.Sprintf("le=%q", bound)))]

@@ -12,21 +12,21 @@ import (
 
 // The goals of a day.
 const (
-	dayFilesTimes = 3        // the files, by the bytes of live objects, beside those of history
+	dayFilesTimes = 3        // the size of the files, as a multiple of the bytes of live objects, plus those of history
 	dayLogMost    = 64 << 20 // SQLite's write-ahead log, in bytes
-	dayWrittenMax = 3        // what is written to disk, by the bytes of the object
+	dayWrittenMax = 3        // bytes written to disk, as a multiple of the object's
 )
 
-// dayUpkeep are the kinds of work of which a step may keep a writer waiting for 100 ms.
+// dayUpkeep are the kinds of upkeep of which a step may delay a writer by 100 ms at most.
 var dayUpkeep = []string{"prune", "checkpoint", "vacuum"}
 
-// dayResult is what a day has come to.
+// dayResult is the result of a day.
 type dayResult struct {
 	options       dayOptions
 	took          time.Duration
 	writes        int
 	latencies     []time.Duration
-	object        float64 // bytes of what a write left, on average
+	object        float64 // average bytes of an object after a write
 	files         dayFiles
 	live, history int64
 	written       float64 // bytes to disk, for each change
@@ -38,7 +38,7 @@ type dayResult struct {
 	backupFailed  error
 }
 
-// run lets the day go by.
+// run runs the day.
 func (w *dayWork) run(ctx context.Context) (*dayResult, error) {
 	r := &dayResult{options: w.dayOptions}
 	w.begin("day")
@@ -79,7 +79,7 @@ func (w *dayWork) run(ctx context.Context) (*dayResult, error) {
 	return r, errors.Join(r.add(workers), r.backupFailed)
 }
 
-// compare takes what the metrics have grown by.
+// compare takes the growth of the metrics.
 func (r *dayResult) compare(before, after samples) {
 	grown := func(name string) float64 { return after.sum(name) - before.sum(name) }
 	r.history = int64(after.sum("rowlock_store_history_bytes"))
@@ -91,7 +91,7 @@ func (r *dayResult) compare(before, after samples) {
 	}
 }
 
-// add takes what the workers have seen. A write that failed is an error.
+// add takes the workers' results. A write that failed is an error.
 func (r *dayResult) add(workers []*dayWorker) error {
 	var stored int64
 	for _, one := range workers {
@@ -107,10 +107,10 @@ func (r *dayResult) add(workers []*dayWorker) error {
 	return nil
 }
 
-// mostFiles is what the files may have at the end.
+// mostFiles is the limit for the files at the end.
 func (r *dayResult) mostFiles() int64 { return dayFilesTimes*r.live + r.history }
 
-// goals are what is asked of a day, and whether it is so.
+// goals are the goals of a day, and whether they are reached.
 func (r *dayResult) goals() (goals []dayGoal) {
 	add := func(name, goal, figure string, reached bool) {
 		goals = append(goals, dayGoal{name, goal, figure, reached})

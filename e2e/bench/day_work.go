@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// What happens on a node of the day, in steps of leaseStep. Nodes do what is not in each step at different ones.
+// Work of a node of the day, in steps of leaseStep. Nodes do work that is not in each step at different steps.
 const (
 	leaseStep = 10 * time.Second // a kubelet renews its lease
-	// stepsOfStatus, and so on, are after how many steps a node reports its status, something happens that is told of in an event, one of its
-	// pods has another status, and one of its pods is replaced.
+	// stepsOfStatus, and so on, are the numbers of steps between a node's status reports, between its events, between status changes of one of its pods,
+	// and between replacements of one of its pods.
 	stepsOfStatus, stepsOfEvent, stepsOfPod, stepsOfChurn = 30, 12, 6, 180
 
-	dayPods    = 10 // of a node
-	dayWorkers = 32 // clients that work for the nodes
+	dayPods    = 10 // per node
+	dayWorkers = 32 // clients that act for the nodes
 
 	eventsPath = "/api/v1/namespaces/" + namespace + "/events"
 )
 
-// dayWork is what the cluster of a day does.
+// dayWork is the work of the cluster of a day.
 type dayWork struct {
 	dayOptions
 	*bench
@@ -32,10 +32,10 @@ type dayWork struct {
 	kubelets []*kubelet
 }
 
-// kubelet is a node with what it runs. It belongs to one worker.
+// kubelet is a node with its pods. It belongs to one worker.
 type kubelet struct {
 	number int
-	lease  []byte // as it was last written
+	lease  []byte // as written last
 	pods   [dayPods]int
 }
 
@@ -45,7 +45,7 @@ func (k *kubelet) podPath(i int) string {
 
 func (k *kubelet) podName(i int) string { return fmt.Sprintf("day-%d-%d-%d", k.number, i, k.pods[i]) }
 
-// makeCluster makes the nodes and what is there at the beginning of the day.
+// makeCluster creates the nodes and the other initial objects of the day.
 func (w *dayWork) makeCluster(ctx context.Context) error {
 	node, lease, err := nodeTemplates()
 	if err != nil {
@@ -85,7 +85,7 @@ func (w *dayWork) makeCluster(ctx context.Context) error {
 	return err
 }
 
-// workers lets the day go by, from step to step, and returns what the workers have seen. One that is late does not wait for the next step.
+// workers runs the day, from step to step, and returns the workers' results. A late worker does not wait for the next step.
 func (w *dayWork) workers(ctx context.Context) ([]*dayWorker, error) {
 	crew, err := w.crew(w.Protocols[0], min(dayWorkers, w.cluster))
 	if err != nil {
@@ -117,16 +117,16 @@ func (w *dayWork) workers(ctx context.Context) ([]*dayWorker, error) {
 	return workers, ctx.Err()
 }
 
-// dayWorker is a client that works for some nodes.
+// dayWorker is a client that acts for some nodes.
 type dayWorker struct {
 	client *client
 	work   *dayWork
 	worker
-	writes int   // that were acknowledged
-	stored int64 // bytes of the objects that they left, as JSON
+	writes int   // acknowledged writes
+	stored int64 // bytes of the objects after its writes, as JSON
 }
 
-// step is what a node does in a step.
+// step does a node's work in a step.
 func (d *dayWorker) step(ctx context.Context, k *kubelet, step int) {
 	at := func(every int) bool { return (step+k.number)%every == 0 }
 	path := leasesPath + "/" + nodeName(k.number)
@@ -152,7 +152,7 @@ func (d *dayWorker) step(ctx context.Context, k *kubelet, step int) {
 	}
 }
 
-// write sends a write, and counts what it left.
+// write sends a write, and counts the size of the object that it left.
 func (d *dayWorker) write(ctx context.Context, r request) bool {
 	before := d.errors
 	r.keep = true

@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// definitionsCommand measures what definitions of custom resources cost, used and unused.
+// definitionsCommand measures the cost of definitions of custom resources, used and unused.
 func definitionsCommand(o *options) *cobra.Command {
 	var name, profiles string
 	var count, cycles int
@@ -50,7 +50,7 @@ func definitionsCommand(o *options) *cobra.Command {
 				if err != nil {
 					err = fmt.Errorf("%w\n%s", err, lastWords(d.running.Output()))
 				}
-				d.running.Kill() // what it has is removed
+				d.running.Kill() // its data is removed
 			}()
 			return d.measure(cmd.Context())
 		},
@@ -70,18 +70,18 @@ type definitions struct {
 	dir           string
 	out           io.Writer
 	count, cycles int
-	// profiles is the directory for profiles of the server's memory; empty: none are written.
+	// profiles is the directory for profiles of the server's memory; empty means none are written.
 	profiles string
 
 	running *harness.Server
 	all     []*defined
-	// distinct is how many of them, the first ones, have schemas that no other one has.
+	// distinct is how many of them, the first ones, have schemas of their own.
 	distinct int
 	// idleMemory is the anonymous memory before the first of them.
 	idleMemory int64
 }
 
-// profile writes what the server has in memory after a collection of its garbage.
+// profile writes a profile of the server's memory after a garbage collection.
 func (d *definitions) profile(ctx context.Context, name string) error {
 	if d.profiles == "" {
 		return nil
@@ -92,7 +92,7 @@ func (d *definitions) profile(ctx context.Context, name string) error {
 	return os.WriteFile(filepath.Join(d.profiles, name+".heap"), d.admin.body.Bytes(), 0o644)
 }
 
-// start starts the server, again on what it has stored if it ran before.
+// start starts the server, on its existing data if it ran before.
 func (d *definitions) start(ctx context.Context) (err error) {
 	if d.running, err = d.startable.start(ctx, d.dir, ""); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (d *definitions) row(what, format string, args ...any) {
 	fmt.Fprintf(d.out, "| %s | %s |\n", what, fmt.Sprintf(format, args...))
 }
 
-// rest waits until the server has given back what it does not need: it does after some seconds, and compiled programs go later.
+// rest waits until the server has returned unneeded memory: it does so after some seconds, and drops compiled programs later.
 func (d *definitions) rest(ctx context.Context) (anonymous int64, err error) {
 	if err := pause(ctx, 8*time.Second); err != nil {
 		return 0, err
@@ -152,10 +152,10 @@ func (d *definitions) measure(ctx context.Context) (err error) {
 	return nil
 }
 
-// fresh is how many definitions are installed for the requests that follow at once.
+// fresh is the number of definitions that are installed for the measurements right after installation.
 const fresh = 100
 
-// install installs all definitions: those whose schemas are new first.
+// install installs all definitions, those with new schemas first.
 func (d *definitions) install(ctx context.Context) error {
 	all := d.all[:d.count]
 	alone, err := validationAlone(all[:d.distinct])
@@ -179,7 +179,7 @@ func (d *definitions) install(ctx context.Context) error {
 	return nil
 }
 
-// each does something with definitions, one after the other, and returns what one takes of the server's CPU and of time.
+// each runs do for the definitions, one after the other, and returns the server's CPU time and the elapsed time for one.
 func (d *definitions) each(ctx context.Context, all []*defined, do func(context.Context, *defined) error) (cpu, took time.Duration, err error) {
 	before, err := d.procs.exactCPU()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 type defined struct {
 	crd  *apiextensionsv1.CustomResourceDefinition
 	body []byte
-	// objects is the path of a collection of its resources, in the version that is stored, and object a small one of them.
+	// objects is the path of a collection of its resources, in the stored version, and object a small one of them.
 	objects string
 	object  []byte
 }
@@ -26,7 +26,7 @@ func copyOf(crd *apiextensionsv1.CustomResourceDefinition, n int) (*defined, err
 	return d, d.encode()
 }
 
-// encode makes the bodies of what d.crd is.
+// encode makes the bodies from d.crd.
 func (d *defined) encode() error {
 	version := &d.crd.Spec.Versions[slices.IndexFunc(d.crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage })]
 	d.objects = d.version(version.Name) + "/"
@@ -57,7 +57,7 @@ func (d *defined) encode() error {
 // version is the path of a version.
 func (d *defined) version(name string) string { return "/apis/" + d.crd.Spec.Group + "/" + name }
 
-// touched is the body of the definition with another description, which changes what documents say of it.
+// touched is the body of the definition with another description, which changes the documents about it.
 func (d *defined) touched(n int) ([]byte, error) {
 	crd := d.crd.DeepCopy()
 	for i := range crd.Spec.Versions {
@@ -68,11 +68,11 @@ func (d *defined) touched(n int) ([]byte, error) {
 	return json.Marshal(crd)
 }
 
-// least is a value that a schema lets pass if it can be guessed: what is required is there, and nothing else.
+// least is a value that a schema accepts, if it can be guessed: it has the required fields and nothing else.
 func least(s *apiextensionsv1.JSONSchemaProps) any {
 	if s.Default != nil {
 		var v any
-		_ = json.Unmarshal(s.Default.Raw, &v) // has been read from JSON
+		_ = json.Unmarshal(s.Default.Raw, &v) // was read from JSON
 		return v
 	}
 	if len(s.Enum) > 0 {

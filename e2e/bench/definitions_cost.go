@@ -15,8 +15,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 )
 
-// exactCPU is the time on a CPU of all threads of the processes, to the nanosecond: what one request costs is less than a tick.
-// Threads that have ended are not in it; Go's seldom do.
+// exactCPU is the CPU time of all threads of the processes, to the nanosecond: one request costs less than a tick. Threads that have ended are not
+// included; Go's seldom end.
 func (p processes) exactCPU() (total time.Duration, err error) {
 	for _, pid := range p {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid)) // the pattern is right
@@ -35,7 +35,7 @@ func (p processes) exactCPU() (total time.Duration, err error) {
 	return total, nil
 }
 
-// anonymous is the resident memory of the processes that is no file's, in bytes.
+// anonymous is the resident memory of the processes that belongs to no file, in bytes.
 func (p processes) anonymous() (total int64, err error) {
 	for _, pid := range p {
 		kilobytes, err := memory(pid, "status", "RssAnon:")
@@ -47,7 +47,7 @@ func (p processes) anonymous() (total int64, err error) {
 	return total, nil
 }
 
-// peak does something and returns the most resident memory that the processes had meanwhile, in bytes, and how much they had before.
+// peak runs do and returns the highest resident memory of the processes meanwhile, in bytes, and that before.
 func (p processes) peak(do func() error) (before, most int64, err error) {
 	for _, pid := range p {
 		if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
@@ -70,7 +70,7 @@ func (p processes) peak(do func() error) (before, most int64, err error) {
 	return before, most, nil
 }
 
-// goroutines are those of the server that answers.
+// goroutines is the number of goroutines of the answering server.
 func (b *bench) goroutines(ctx context.Context) (int64, error) {
 	if _, err := b.admin.do(ctx, request{method: "GET", path: "/metrics", accept: "text/plain", keep: true}); err != nil {
 		return 0, err
@@ -78,7 +78,7 @@ func (b *bench) goroutines(ctx context.Context) (int64, error) {
 	return numberAfter(b.admin.body.Bytes(), []byte("\ngo_goroutines ")), nil
 }
 
-// validationAlone is what upstream's validation of definitions costs by itself, each once, in this process.
+// validationAlone is the cost of upstream's validation of definitions by itself, each once, in this process.
 func validationAlone(all []*defined) (each time.Duration, err error) {
 	internal := make([]*apiextensions.CustomResourceDefinition, len(all))
 	for i, d := range all {
@@ -107,7 +107,7 @@ func validationAlone(all []*defined) (each time.Duration, err error) {
 	return (ended - began) / time.Duration(len(internal)), err
 }
 
-// ownCPU is what this process has used.
+// ownCPU is the CPU time of this process.
 func ownCPU() (time.Duration, error) {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// rounds is how often a document is asked for, each time after a change of a definition.
+// rounds is how often a document is requested, each time after a change of a definition.
 const rounds = 10
 
-// documents measures the documents of what is served, each after a change of one definition that it shows.
+// documents measures discovery and OpenAPI documents, each after a change of one definition that it shows.
 func (d *definitions) documents(ctx context.Context) error {
 	one := d.all[0]
 	const list = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -33,7 +33,7 @@ func (d *definitions) documents(ctx context.Context) error {
 			if err := d.applyBody(ctx, one, body); err != nil {
 				return err
 			}
-			if err := pause(ctx, 200*time.Millisecond); err != nil { // what follows the change by itself is not what the document costs
+			if err := pause(ctx, 200*time.Millisecond); err != nil { // background work after the change is not the document's cost
 				return err
 			}
 			before, err := d.procs.exactCPU()
@@ -47,7 +47,7 @@ func (d *definitions) documents(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if round > 0 { // the first is made of everything
+			if round > 0 { // the first is made from scratch
 				spent += after - before
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// first measures the first resource of a definition, asked for when the definition was answered.
+// first measures the first resource of a definition, created right after the definition was answered.
 func (d *definitions) first(ctx context.Context) error {
 	var times, routes []time.Duration
 	refused := 0
@@ -62,7 +62,7 @@ func (d *definitions) first(ctx context.Context) error {
 	return nil
 }
 
-// create creates an object of a definition. A server that serves definitions some time later is asked again.
+// create creates an object of a definition. It tries again if the server serves the definition some time later.
 func (d *definitions) create(ctx context.Context, one *defined) error {
 	for range 1000 {
 		_, err := d.admin.do(ctx, request{method: http.MethodPost, path: one.objects, body: one.object})
@@ -76,7 +76,7 @@ func (d *definitions) create(ctx context.Context, one *defined) error {
 	return errors.New("is never served")
 }
 
-// remove deletes a definition, and waits until it has gone.
+// remove deletes a definition, and waits until it is gone.
 func (d *definitions) remove(ctx context.Context, one *defined) error {
 	path := definitionsPath + "/" + one.crd.Name
 	_, err := d.admin.do(ctx, request{method: http.MethodDelete, path: path})
@@ -127,7 +127,7 @@ func (d *definitions) use(ctx context.Context) error {
 	return d.profile(ctx, "used")
 }
 
-// restart measures the start of a server that has all of it.
+// restart measures the start of a server with all definitions and objects.
 func (d *definitions) restart(ctx context.Context) error {
 	if d.binaries[0] != "rowlock" {
 		return nil // the harness starts a peer with fresh data

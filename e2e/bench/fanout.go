@@ -17,7 +17,7 @@ import (
 // fanOutWriters is how many clients write while the watchers watch.
 const fanOutWriters = 4
 
-// catchUp bounds how long the watchers may take after the last write.
+// catchUp limits the time of the watchers after the last write.
 const catchUp = 60 * time.Second
 
 // fanOuts measures the fan-out over each protocol.
@@ -33,11 +33,11 @@ func (b *bench) fanOuts(ctx context.Context) error {
 	return nil
 }
 
-// rowFanOut is what the fan-out is called where rows are chosen.
+// rowFanOut is the name of the fan-out among the rows.
 const rowFanOut = "events"
 
-// fanOut measures what it costs to tell one event to one watcher: many watchers see every write of a few writers. The
-// writes' own cost, measured before without watchers, is subtracted.
+// fanOut measures the cost of one event to one watcher: many watchers see every write of a few writers. The writes' own cost, measured before without
+// watchers, is subtracted.
 func (b *bench) fanOut(ctx context.Context, p protocol) error {
 	clients, err := b.crew(p, b.Watchers+fanOutWriters)
 	if err != nil {
@@ -102,7 +102,7 @@ func (b *bench) stamp(last *atomic.Int64) operation {
 	}
 }
 
-// revision returns the revision of the collection as it is now.
+// revision returns the present revision of the collection.
 func (b *bench) revision(ctx context.Context, c *client) (int64, error) {
 	_, err := c.do(ctx, request{method: http.MethodGet, path: podsPath + "?limit=1", keep: true})
 	return revisionOf(c.body.Bytes()), err
@@ -116,14 +116,14 @@ type watching struct {
 	wg       sync.WaitGroup
 }
 
-// watcher is one watcher and what it has seen.
+// watcher is one watcher and its results.
 type watcher struct {
 	client     *client
 	revision   atomic.Int64 // of the last event or bookmark
 	events     int
-	repeated   int // events at or before a revision that was seen
+	repeated   int // events at or before a revision already seen
 	reconnects int
-	expired    int // 410: it had to start anew, and has missed what was in between
+	expired    int // answers of 410: it had to start anew, and has missed the events in between
 	latencies  []time.Duration
 }
 
@@ -164,8 +164,7 @@ func (w *watching) awaitOpen(ctx context.Context) error {
 	return nil
 }
 
-// awaitRevision waits until every watcher has come to the revision; those that have not in time show in the summary
-// as lost events.
+// awaitRevision waits until every watcher has reached the revision. Events of watchers that do not in time appear in the summary as lost.
 func (w *watching) awaitRevision(ctx context.Context, revision int64) {
 	ctx, cancel := context.WithTimeout(ctx, catchUp)
 	defer cancel()
@@ -177,7 +176,7 @@ func (w *watching) awaitRevision(ctx context.Context, revision int64) {
 	}
 }
 
-// run watches until the context ends, from where it was whenever the server ends the watch.
+// run watches until the context ends, and resumes whenever the server ends the watch.
 func (w *watcher) run(ctx context.Context, opened chan<- struct{}) {
 	first := true
 	for ctx.Err() == nil {
@@ -201,7 +200,7 @@ func (w *watcher) run(ctx context.Context, opened chan<- struct{}) {
 	}
 }
 
-// startAnew gives up the revision that the server no longer knows; the next watch starts with the state as it is.
+// startAnew drops the revision that the server no longer has; the next watch starts with the present state.
 func (w *watcher) startAnew() {
 	w.expired++
 	w.revision.Store(0)

@@ -18,7 +18,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
-// forceCommand measures how soon what one server was told of admission is in force on another of the same database.
+// forceCommand measures the delay until a change of admission on one server is in force on another of the same database.
 func forceCommand(o *options) *cobra.Command {
 	var rounds int
 	c := &cobra.Command{
@@ -107,8 +107,8 @@ func summary(took []time.Duration) string {
 	return fmt.Sprintf("%s, %s, %s", milliseconds(percentile(took, 0.5)), milliseconds(percentile(took, 0.99)), milliseconds(took[len(took)-1]))
 }
 
-// inForce sends creates one after the other until one is refused, or until none is, and returns how long after the first of them that one
-// was sent.
+// inForce sends creates one after the other until one is refused, or, with refused unset, until none is. It returns the time of that request, from
+// the first of them.
 func inForce(ctx context.Context, c *client, refused bool) (time.Duration, error) {
 	for began := time.Now(); ; {
 		took := time.Since(began)
@@ -124,24 +124,24 @@ func inForce(ctx context.Context, c *client, refused bool) (time.Duration, error
 		if took > time.Minute {
 			return 0, fmt.Errorf("not in force after %v: %w", took, err)
 		}
-		// The server has to hear of it meanwhile, on the same processors.
+		// The server has to learn of the change meanwhile, on the same processors.
 		if err := pause(ctx, time.Millisecond); err != nil {
 			return 0, err
 		}
 	}
 }
 
-// forceSort is an object that has every create of a ConfigMap refused while it is there.
+// forceSort is an object that makes the server refuse every create of a ConfigMap while it exists.
 type forceSort struct {
 	what string
 	registered
-	// before is what has to be there already.
+	// before are its prerequisites.
 	before []registered
 }
 
 func forceSorts() []forceSort {
 	const rules = `[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}]`
-	// Nobody listens there, and the policy for failures is to refuse.
+	// No server listens there, and the failure policy is to refuse.
 	webhook := func(kind string) registered {
 		return registered{registrationPath + kind + "webhookconfigurations", "force", `{"metadata":{"name":"force"},"webhooks":[{"name":"force.bench.example.com",
 			"clientConfig":{"url":"https://127.0.0.1:1/"},"rules":` + rules + `,"sideEffects":"None","admissionReviewVersions":["v1"]}]}`}

@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// rowIdleWatches is what very many idle watches are called where rows are chosen.
+// rowIdleWatches is the name of the idle watches among the rows.
 const rowIdleWatches = "idle watches"
 
 // idleEvents is how many events are sent to all of the idle watches, one after the other.
 const idleEvents = 10
 
-// IdleWatches is what many watches of one type take that see an event now and then.
+// IdleWatches is the cost of many watches of one type that see an event now and then.
 type IdleWatches struct {
 	Watches int
-	Failed  int // of them: ended, or not opened
+	Failed  int // watches that ended, or were not opened
 	// Resident is how much more memory is resident with them than before, in bytes.
 	Resident int64
-	// P50 and P99 are how long an event took to one of the watches, from before its write was sent.
+	// P50 and P99 are the times of an event to one of the watches, from before its write was sent.
 	P50, P99 time.Duration
 	CPU      time.Duration // the server's, per event and watch, with the write's
 }
@@ -66,7 +66,7 @@ func (b *bench) idleWatches(ctx context.Context) error {
 	return nil
 }
 
-// tellAll sends the events and waits for each until it has come to all.
+// tellAll sends the events and waits for each until it has reached all.
 func (b *bench) tellAll(ctx context.Context, w *idleWatching, result *IdleWatches, events int) error {
 	cpu, err := b.procs.cpu()
 	if err != nil {
@@ -101,7 +101,7 @@ func (b *bench) tellAll(ctx context.Context, w *idleWatching, result *IdleWatche
 	return nil
 }
 
-// idleWatching is a set of watches that only tell when something came.
+// idleWatching is a set of watches that only report that an event came.
 type idleWatching struct {
 	arrived chan time.Time
 	ended   chan struct{}
@@ -112,7 +112,7 @@ func newIdleWatching(n int) *idleWatching {
 	return &idleWatching{arrived: make(chan time.Time, n), ended: make(chan struct{}, n)}
 }
 
-// open opens the watches, some at a time, and returns how many could not be.
+// open opens the watches, some at a time, and returns how many failed.
 func (w *idleWatching) open(ctx context.Context, crew []*client) (failed int) {
 	const atOnce = 64
 	slots, opened := make(chan struct{}, atOnce), make(chan bool, len(crew))

@@ -11,8 +11,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// rowInformers is the start of informers all at once, as after a restart of the server: each asks for the state and what
-// comes after it by one watch (WatchList, client-go's way), and has started when the bookmark tells the end of the state.
+// rowInformers is the simultaneous start of informers, as after a restart of the server. Each requests the state and later events by one watch
+// (WatchList, client-go's way), and has started when the bookmark marks the end of the state.
 const rowInformers = "start of 50 informers, WatchList"
 
 // informers is how many start at once.
@@ -59,7 +59,7 @@ func watchList(encoding string) operation {
 	}
 }
 
-// counter counts what is read.
+// counter counts the bytes that are read.
 type counter struct {
 	r io.Reader
 	n int64

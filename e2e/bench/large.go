@@ -13,8 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// largeCommand measures lists of very many pods: what a page costs wherever it is, and what a whole list adds to the
-// server's memory while it is written.
+// largeCommand measures lists of very many pods: the cost of a page at any position, and the server's additional memory while it writes a whole list.
 func largeCommand(o *options) *cobra.Command {
 	var t target
 	c := &cobra.Command{
@@ -58,7 +57,7 @@ func large(ctx context.Context, t target, o options, out io.Writer) (err error) 
 	return b.largeLists(ctx, out)
 }
 
-// largePages compares the first pages of a list with its last ones, while others write and while nobody does.
+// largePages compares the first pages of a list with its last ones, with and without concurrent writes.
 func (b *bench) largePages(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "| pages of %d, of %d pods | CPU of the first tenth | CPU of the last tenth |\n|---|---|---|\n", pageSize, b.Pods)
 	for _, row := range []struct{ name, query string }{
@@ -121,10 +120,10 @@ func (b *bench) eachPage(ctx context.Context, query string, visit func()) error 
 	}
 }
 
-// pageRounds is how often a list is gone through: CPU time is counted in hundredths of a second.
+// pageRounds is how often a list is read: CPU time is counted in hundredths of a second.
 const pageRounds = 5
 
-// pageCosts returns what a page costs in the first and in the last tenth of a list.
+// pageCosts returns the cost of a page in the first and in the last tenth of a list.
 func (b *bench) pageCosts(ctx context.Context, query string) (first, last time.Duration, err error) {
 	tenth := 0
 	for range pageRounds {
@@ -145,7 +144,7 @@ func (b *bench) pageCosts(ctx context.Context, query string) (first, last time.D
 	return (first / pages).Round(time.Microsecond), (last / pages).Round(time.Microsecond), nil
 }
 
-// pageTimes is pageCosts by the clock.
+// pageTimes is pageCosts in elapsed time.
 func (b *bench) pageTimes(ctx context.Context) (first, last time.Duration, err error) {
 	var at []time.Time
 	if err := b.eachPage(ctx, "", func() { at = append(at, time.Now()) }); err != nil {
@@ -157,7 +156,7 @@ func (b *bench) pageTimes(ctx context.Context) (first, last time.Duration, err e
 	return first.Round(time.Microsecond), last.Round(time.Microsecond), nil
 }
 
-// largeLists measures whole lists, each twice: the first one may have to make what the second finds.
+// largeLists measures whole lists, each twice: the first one may build data that the second reuses.
 func (b *bench) largeLists(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "| whole list of %d pods | time | CPU | size | resident before | added at most |\n|---|---|---|---|---|---|\n", b.Pods)
 	for _, row := range []struct {
@@ -188,10 +187,10 @@ func (b *bench) largeLists(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// restRounds bounds how often rest looks.
+// restRounds limits the number of rest's checks.
 const restRounds = 20
 
-// rest waits until the server's memory stays as it is: what a burst has left behind would hide what a list adds.
+// rest waits until the server's memory is stable: remains of a burst would hide the memory that a list adds.
 func (b *bench) rest(ctx context.Context) error {
 	before := int64(0)
 	for range restRounds {

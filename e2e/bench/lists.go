@@ -20,7 +20,7 @@ const (
 	rowListPages    = "list pods, in pages of 500"
 )
 
-// Media types of the forms in which lists are asked for.
+// Media types of the requested forms of lists.
 const (
 	protobufType = "application/vnd.kubernetes.protobuf"
 	tableType    = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -28,11 +28,11 @@ const (
 
 const pageSize = 500
 
-// gzipSuffix is what follows a row's name where the client asks for gzip, as client-go does unless told otherwise.
+// gzipSuffix follows a row's name where the client asks for gzip, as client-go does by default.
 const gzipSuffix = ", gzip"
 
-// lists measures the forms of list over the pods that exist during the run, one client at a time: a second list at
-// once would only share the cores with the first. Only where informers start there are many.
+// lists measures the forms of list over the pods that exist during the run, one client at a time: a second list at once would only share the cores
+// with the first. Only the start of informers has many clients.
 func (b *bench) lists(ctx context.Context) error {
 	for _, row := range []struct {
 		name    string
@@ -93,7 +93,7 @@ func (b *bench) listPages(encoding string) operation {
 	}
 }
 
-// plain returns the beginning of an answer, in which a list's metadata stand, uncompressed.
+// plain returns the uncompressed beginning of an answer, which contains a list's metadata.
 func plain(answer []byte, encoding string) ([]byte, error) {
 	const beginning = 4 << 10
 	if encoding == "" || !bytes.HasPrefix(answer, gzipMagic) { // a small answer is not compressed
@@ -106,11 +106,11 @@ func plain(answer []byte, encoding string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, beginning))
 }
 
-// gzipMagic begins what is compressed.
+// gzipMagic is the beginning of compressed data.
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// continueOf returns the continue token of an encoded list, or nothing on the last page. Decoding the page would cost the
-// client more than making it costs the server.
+// continueOf returns the continue token of an encoded list, or nothing on the last page. Decoding the page would cost the client more than producing
+// it costs the server.
 func continueOf(list []byte) string {
 	_, rest, _ := bytes.Cut(list, []byte(`"continue":"`))
 	token, _, _ := bytes.Cut(rest, []byte{'"'})

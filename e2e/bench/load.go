@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// load says who repeats an operation and until when.
+// load defines the clients that repeat an operation, and until when.
 type load struct {
 	row     string
 	clients []*client
-	// most is after how many operations to stop, 0 for no limit; duration is after which time.
+	// most is the number of operations after which to stop, 0 for no limit; duration is the time.
 	most     int
 	duration time.Duration
 }
 
-// operation does one unit of work and returns how many bytes the server sent. seq counts all operations of the load
-// from 0, turn those of this client, which is number n.
+// operation does one unit of work and returns the number of bytes that the server sent. seq counts all operations of the load from 0, turn those of
+// this client, which is number n.
 type operation func(ctx context.Context, c *client, n, turn, seq int) (int64, error)
 
-// worker is what one client of a load has seen.
+// worker is the result of one client of a load.
 type worker struct {
 	latencies []time.Duration
 	bytes     int64
@@ -30,7 +30,7 @@ type worker struct {
 	first     error
 }
 
-// run repeats the operation and returns what it cost. Errors of the operation are counted, not returned.
+// run repeats the operation and returns its cost. Errors of the operation are counted, not returned.
 func (l load) run(ctx context.Context, procs processes, op operation) (Result, error) {
 	if err := l.connect(ctx); err != nil {
 		return Result{}, err
@@ -79,8 +79,7 @@ func (w *worker) record(start time.Time, op operation, ctx context.Context, c *c
 	}
 }
 
-// connect opens the connections of all clients, a few at a time: a thousand handshakes at once would measure how long
-// the listener's queue is.
+// connect opens the connections of all clients, a few at a time: a thousand handshakes at once would measure the length of the listener's queue.
 func (l load) connect(ctx context.Context) error {
 	const atOnce = 32
 	var wg sync.WaitGroup
@@ -97,7 +96,7 @@ func (l load) connect(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// summarize makes one result of what all workers saw.
+// summarize makes one result from those of all workers.
 func summarize(l load, workers []worker, elapsed, cpu time.Duration) Result {
 	r := Result{Row: l.row, Clients: len(l.clients), Seconds: elapsed.Seconds()}
 	var all []time.Duration

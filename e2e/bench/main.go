@@ -1,7 +1,7 @@
 // Command bench measures servers of the Kubernetes API over HTTPS: how fast, how much CPU and memory, how many errors.
 //
-// Every server gets the same work from the same client, which is net/http without client-go, so that what the client
-// costs is small and the same for all. CPU is the servers' own, read from /proc for every process of the server.
+// Every server gets the same work from the same client, which is net/http without client-go, so that the client's cost is small and the same for all.
+// CPU is the servers' own, read from /proc for every process of the server.
 //
 //	main.go      the command line
 //	compare.go   starts servers one after another and measures each
@@ -11,21 +11,21 @@
 //	informers.go many informers start at once
 //	fanout.go    one event to many watchers
 //	idle.go      very many watches that are idle
-//	watches.go   the same, over few connections, with what each takes
-//	controllers.go   what controllers and nodes do
+//	watches.go   the same, over few connections, with the cost of each
+//	controllers.go   the work of controllers and nodes
 //	large.go     lists of very many objects
 //	scale.go     very many objects, and a restart with them
 //	stream.go    small writes beside a stream of large ones
-//	day*.go      a day of a cluster: its files, and what writers wait for
-//	definitions*.go  what definitions of custom resources cost
+//	day*.go      a day of a cluster: its files, and the delays of writers
+//	definitions*.go  the cost of definitions of custom resources
 //	load.go      n clients repeat an operation for a while
 //	client.go    one client
 //	crew.go      clients share connections
-//	account.go   a service account that they are
-//	objects.go   what is written
+//	account.go   a service account for the clients
+//	objects.go   the objects that are written
 //	proc.go      CPU and memory of processes
 //	ratios.go    servers and protocols beside each other, and the goals
-//	progress.go  what a command is at, for who waits
+//	progress.go  the present step of a command, for the user
 //	report.go    the results, and how they are printed
 package main
 
@@ -44,7 +44,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// options are what every subcommand lets the user choose.
+// options are the options of every subcommand.
 type options struct {
 	Clients  []int
 	Pods     int
@@ -55,11 +55,11 @@ type options struct {
 	Protocol string
 	Rows     []string
 	Quick    bool
-	// IdleWatches is how many watches of the row of idle watches there are.
+	// IdleWatches is the number of watches in the row of idle watches.
 	IdleWatches int
-	// ServiceAccount has the clients be one, with a token, in place of the administrator.
+	// ServiceAccount makes the clients use the token of a service account, in place of the administrator's credentials.
 	ServiceAccount bool
-	// Nodes is how many nodes report their state.
+	// Nodes is the number of nodes that report their state.
 	Nodes int
 
 	Protocols []protocol // of Protocol
@@ -150,7 +150,7 @@ func compareCommand(o *options) *cobra.Command {
 			if len(results) == 0 {
 				return err
 			}
-			return errors.Join(err, o.publish(results)) // what was measured before an error took minutes
+			return errors.Join(err, o.publish(results)) // the measurements before an error took minutes
 		},
 	}
 	c.Flags().StringSliceVar(&servers, "servers", []string{"rowlock", "etcd", "kine"},
@@ -181,7 +181,7 @@ func reportCommand(o *options) *cobra.Command {
 	}
 }
 
-// publish prints the report and writes the files that were asked for.
+// publish prints the report and writes the requested files.
 func (o *options) publish(servers []*Server) error {
 	text := markdown(servers)
 	fmt.Print(text)
@@ -205,8 +205,8 @@ func (o *options) publish(servers []*Server) error {
 	return nil
 }
 
-// faultless returns an error when a request failed or an event went missing. Under the load of a whole run that is a
-// result; in a quick one it is a fault.
+// faultless returns an error when a request failed or an event was lost. Under the load of a whole run that is a result; in a quick one it is a
+// fault.
 func faultless(servers []*Server) error {
 	var errs []error
 	for _, s := range servers {
@@ -231,7 +231,7 @@ func faultless(servers []*Server) error {
 	return errors.Join(errs...)
 }
 
-// The lines between which a page holds the report.
+// The lines that enclose the report in a page.
 const (
 	pageBegin = "<!-- begin results -->"
 	pageEnd   = "<!-- end results -->"

@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// turnAnnotation is what every write changes. Its value always has turnDigits digits, so that it can be replaced
-	// inside an encoded object.
+	// turnAnnotation changes with every write. Its value always has turnDigits digits, so that it can be replaced inside an encoded object.
 	turnAnnotation = "bench/turn"
 	turnDigits     = 19
 	// groupLabel divides the pods into groups of equal size, for the list with a label selector.
@@ -26,10 +25,10 @@ const (
 // turnMark stands before the value of turnAnnotation in an object as servers encode it.
 var turnMark = []byte(`"` + turnAnnotation + `":"`)
 
-// template is an encoded object with places for what differs between objects.
+// template is an encoded object with placeholders for the parts that differ between objects.
 type template []byte
 
-// The places of a template. They are not valid in any object.
+// The placeholders of a template. They are not valid in any object.
 const (
 	namePlace  = "<name>"
 	groupPlace = "<group>"
@@ -38,14 +37,14 @@ const (
 func encodeTemplate(object any) (template, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false) // the places stay as they are
+	encoder.SetEscapeHTML(false) // the placeholders stay as they are
 	if err := encoder.Encode(object); err != nil {
 		return nil, err
 	}
 	return text.Bytes(), nil
 }
 
-// fill returns the encoded object with this name, in the group that seq falls into, with its turn set.
+// fill returns the encoded object with this name, in the group of seq, with its turn set.
 func (t template) fill(name string, seq int, turn int64) []byte {
 	text := bytes.Replace(t, []byte(namePlace), []byte(name), 1)
 	text = bytes.Replace(text, []byte(groupPlace), strconv.AppendInt(nil, int64(seq%groups), 10), 1)
@@ -125,7 +124,7 @@ func podTemplate() (template, error) {
 	})
 }
 
-// configMapTemplate is what server-side apply sends: a ConfigMap of eight keys and 1 KB.
+// configMapTemplate is the body of server-side apply: a ConfigMap of eight keys and 1 KB.
 func configMapTemplate() (template, error) {
 	data := map[string]string{}
 	for i := range 8 {

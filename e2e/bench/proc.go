@@ -15,15 +15,14 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// tick is the unit of CPU time in /proc/<pid>/stat. Linux has shown it as 1/100 s to programs on every architecture
-// that Go supports, whatever the kernel counts in.
+// tick is the unit of CPU time in /proc/<pid>/stat. Linux has shown it as 1/100 s to programs on every architecture that Go supports, whatever the
+// kernel's own unit.
 const tick = 10 * time.Millisecond
 
-// processes are the processes of one server, each with all below it; none, when the server runs elsewhere.
+// processes are the processes of one server, each with its descendants; none, when the server runs elsewhere.
 type processes []int
 
-// cpu returns the user and system time that the processes have used since they were started, and those that they have
-// started, whether these still run or have ended.
+// cpu returns the user and system time of the processes since their start, and of their child processes, whether these still run or have ended.
 func (p processes) cpu() (time.Duration, error) {
 	var total time.Duration
 	for _, pid := range p {
@@ -42,7 +41,7 @@ func (p processes) cpu() (time.Duration, error) {
 			total += time.Duration(ticks) * tick
 		}
 		below, err := childrenOf(pid).cpu()
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) { // one has ended meanwhile
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) { // a process has ended meanwhile
 			return 0, err
 		}
 		total += below
@@ -67,8 +66,7 @@ func childrenOf(pid int) (children processes) {
 	return children
 }
 
-// resident returns the resident memory of the processes in bytes. What a process shares with those that it has started is
-// counted once.
+// resident returns the resident memory of the processes in bytes. Memory that a process shares with its children is counted once.
 func (p processes) resident() (int64, error) {
 	var total int64
 	for _, pid := range p {
@@ -83,7 +81,7 @@ func (p processes) resident() (int64, error) {
 		}
 		for _, member := range append(children, pid) {
 			kilobytes, err := memory(member, "smaps_rollup", "Pss:")
-			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) { // one has ended meanwhile
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) { // a process has ended meanwhile
 				return 0, err
 			}
 			total += kilobytes << 10
@@ -92,7 +90,7 @@ func (p processes) resident() (int64, error) {
 	return total, nil
 }
 
-// writes returns how many system calls that write the processes have made; those of processes that they have started are not among them.
+// writes returns the number of write system calls of the processes, without those of their children.
 func (p processes) writes() (total int64, err error) {
 	for _, pid := range p {
 		var counted procfs.ProcIO
@@ -140,14 +138,14 @@ func diskUsage(dir string) (int64, error) {
 			return ignoreGone(err)
 		}
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-			total += stat.Blocks * 512 // what the file takes, not how long it is: stores preallocate and punch holes
+			total += stat.Blocks * 512 // the allocated size, not the length: stores preallocate and punch holes
 		}
 		return nil
 	})
 	return total, err
 }
 
-// ignoreGone forgets that a file vanished while its directory was read: stores remove their own files.
+// ignoreGone ignores that a file vanished while its directory was read: stores remove their own files.
 func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// progress says, beside the results, what a command is at: some steps take minutes in which nothing is measured, and one that is ended
-// there would otherwise end without a word.
+// progress prints, beside the results, the present step of a command. Some steps take minutes without a measurement, and a command that is ended
+// there would otherwise end without a message.
 type progress struct {
 	out io.Writer
 
@@ -18,7 +18,7 @@ type progress struct {
 	since time.Time
 }
 
-// at says what is done from here on.
+// at prints the step that begins.
 func (p *progress) at(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -26,7 +26,7 @@ func (p *progress) at(what string) {
 	fmt.Fprintf(p.out, "bench: %s\n", what)
 }
 
-// tellEnd says by what ctx ended, at once, unless the command returns before. Who sent the signal may not wait for the error: `go run` does not.
+// tellEnd prints at once why ctx ended, unless the command returns before. The sender of the signal may not wait for the error: `go run` does not.
 func (p *progress) tellEnd(ctx context.Context) (returns func() bool) {
 	return context.AfterFunc(ctx, func() {
 		p.mu.Lock()

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// goal is a row of what was set as the goal: by how much less processor time the first server is to do over HTTP/2 what the
-// second does, in the same run.
+// goal is a row of the goals: how much less processor time the first server should take over HTTP/2 than the second, in the same run.
 type goal struct {
 	name    string
 	row     string
@@ -36,8 +35,7 @@ var goals = []goal{
 	{"leases and status of 500 nodes", rowNodes, 0, 0},
 }
 
-// The most that something may cost of the first server, as a multiple: over HTTP/2 of what it costs over HTTP/1.1, and a list
-// with gzip of one without.
+// The highest cost of the first server, as a multiple: over HTTP/2 of that over HTTP/1.1, and of a list with gzip of that without.
 const (
 	mostOfHTTP1 = 1.25
 	mostOfPlain = 1.5
@@ -87,7 +85,7 @@ func ratioTable(out *strings.Builder, servers []*Server) {
 	}
 }
 
-// ratio prints a ÷ b, in bold where it is more than it may be; 0 is no bound.
+// ratio prints a ÷ b, in bold if it is above most; 0 means no limit.
 func ratio(a, b time.Duration, most float64) string {
 	if a == 0 || b == 0 {
 		return "–"

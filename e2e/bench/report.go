@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Server is everything that was measured of one server.
+// Server has all measurements of one server.
 type Server struct {
 	Name    string
 	Version string // gitVersion of /version
@@ -23,13 +23,13 @@ type Server struct {
 	IdleCPU float64
 	// ResidentIdle and ResidentLoaded are bytes of all processes, before the first write and after the last.
 	ResidentIdle, ResidentLoaded int64
-	// Disk is the bytes that the store's files take after the run.
+	// Disk is the size of the store's files after the run, in bytes.
 	Disk    int64
 	Results []Result
 	FanOuts []*FanOut
 	// IdleWatches is nil when they were not measured.
 	IdleWatches *IdleWatches `json:",omitempty"`
-	// Ended is what was being measured when the server ended by itself, LastWords the line of its log that says why.
+	// Ended is the measurement during which the server ended by itself, LastWords the line of its log with the reason.
 	Ended, LastWords string `json:",omitempty"`
 }
 
@@ -38,19 +38,19 @@ type Result struct {
 	Row      string
 	Protocol protocol
 	Clients  int
-	Ops      int // that succeeded
+	Ops      int // successful ones
 	Errors   int
 	Seconds  float64
-	// P50 and P99 are of what succeeded.
+	// P50 and P99 are those of successful operations.
 	P50, P99 time.Duration
 	// CPU is the server's, user and system, per operation.
 	CPU time.Duration
-	// Bytes is what the server sent per operation, without headers.
+	// Bytes is the size of the server's answer per operation, without headers.
 	Bytes      int64
 	FirstError string `json:",omitempty"`
 }
 
-// FanOut is what many watchers of the same writes saw.
+// FanOut is the result of many watchers of the same writes.
 type FanOut struct {
 	Protocol                      protocol
 	Watchers, Writes, WriteErrors int
@@ -81,7 +81,7 @@ func (s *Server) fanOut(p protocol) *FanOut {
 	return nil
 }
 
-// spoken returns the protocols that any of the servers was measured with, HTTP/2 first.
+// spoken returns the protocols with which any of the servers was measured, HTTP/2 first.
 func spoken(servers []*Server) (spoken []protocol) {
 	for _, p := range protocols["both"] {
 		if slices.ContainsFunc(servers, func(s *Server) bool {
@@ -117,7 +117,7 @@ func markdown(servers []*Server) string {
 	return out.String()
 }
 
-// serverTable prints what is measured once per server.
+// serverTable prints the measurements that are made once per server.
 func serverTable(out *strings.Builder, servers []*Server) {
 	table(out, columnsOf(servers), "", []tableRow{
 		{"version", func(c column) string { return c.server.Version }},
@@ -214,7 +214,7 @@ func loadTable(out *strings.Builder, servers []*Server, row string) {
 	table(out, columnsOf(servers), "clients", rows)
 }
 
-// loadCell says how a load went.
+// loadCell formats the result of a load.
 func loadCell(s *Server, row string, p protocol, clients int) string {
 	r := s.find(row, p, clients)
 	switch {
@@ -231,7 +231,7 @@ func loadCell(s *Server, row string, p protocol, clients int) string {
 	return text
 }
 
-// column is a column of a table: a server, or a variant of what was measured of it.
+// column is a column of a table: a server, or a variant of its measurements.
 type column struct {
 	name    string
 	server  *Server
@@ -266,7 +266,7 @@ func table(out *strings.Builder, columns []column, corner string, rows []tableRo
 	}
 }
 
-// errorList prints which servers ended and one error of each row that had some.
+// errorList prints the servers that ended, and one error of each row with errors.
 func errorList(out *strings.Builder, servers []*Server) {
 	title := "\n### Errors\n\n"
 	for _, s := range servers {
@@ -309,7 +309,7 @@ func mebibytes(n int64) string {
 	return fmt.Sprintf("%d MiB", n>>20)
 }
 
-// machine says on what the measurement was made.
+// machine describes the machine of the measurement.
 func machine() string {
 	model := "unknown processor"
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// scaleCommand measures a Rowlock on SQLite with few and with very many small ConfigMaps: how long a restart takes, how much memory an object
-// takes beyond its own bytes, what a get and a create cost.
+// scaleCommand measures a Rowlock on SQLite with few and with very many small ConfigMaps: the time of a restart, the memory of an object beyond its
+// own bytes, and the cost of a get and a create.
 func scaleCommand(o *options) *cobra.Command {
 	var few, many int
 	c := &cobra.Command{
@@ -52,7 +52,7 @@ func scale(ctx context.Context, o options, few, many int, out io.Writer) (err er
 	return nil
 }
 
-// scaleRow fills a database, starts a server upon it, and measures that. It returns what is resident without objects.
+// scaleRow fills a database, starts a server on it, and measures that. It returns the resident memory without objects.
 func scaleRow(ctx context.Context, o options, n int, empty int64, out io.Writer) (_ int64, err error) {
 	dir, err := os.MkdirTemp("", "rowlock-scale-")
 	if err != nil {
@@ -72,7 +72,7 @@ func scaleRow(ctx context.Context, o options, n int, empty int64, out io.Writer)
 	if err != nil {
 		return 0, err
 	}
-	if err := pause(ctx, o.Idle); err != nil { // it gives back what it does not need
+	if err := pause(ctx, o.Idle); err != nil { // it returns unneeded memory
 		return 0, err
 	}
 	resident, err := procs.resident()
@@ -97,7 +97,7 @@ func scaleRow(ctx context.Context, o options, n int, empty int64, out io.Writer)
 	return empty, nil
 }
 
-// scaleDatabase makes a database of n ConfigMaps, which are imported of the file of an etcd.
+// scaleDatabase creates a database of n ConfigMaps, imported from the file of an etcd.
 func scaleDatabase(ctx context.Context, dir string, n int) (err error) {
 	if n == 0 {
 		return nil
@@ -114,7 +114,7 @@ func scaleDatabase(ctx context.Context, dir string, n int) (err error) {
 	return nil
 }
 
-// scaleSource makes the file.
+// scaleSource creates the file.
 func scaleSource(file string, n int) (err error) {
 	db, err := bbolt.Open(file, 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {
@@ -144,7 +144,7 @@ func scaleSource(file string, n int) (err error) {
 	return nil
 }
 
-// etcdRow is the key, a revision, and the value, a KeyValue (mvccpb/kv.proto), by which an etcd stores a ConfigMap of kube-apiserver's.
+// etcdRow is a revision as key, and a KeyValue (mvccpb/kv.proto) as value, as etcd stores them for a ConfigMap of kube-apiserver's.
 func etcdRow(name string, i int) (key, value []byte) {
 	const keyField, modRevisionField, valueField = 1, 3, 5
 	revision := uint64(i + 2)

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// streamCommand measures what others wait for beside somebody who writes much: large ConfigMaps at a rate.
+// streamCommand measures the delays of small writes beside a stream of large ConfigMaps at a given rate.
 func streamCommand(o *options) *cobra.Command {
 	var t target
 	var rate int
@@ -90,7 +90,7 @@ func stream(ctx context.Context, t target, o options, rate int, out io.Writer) (
 	}
 	fmt.Fprintf(out, "| large writes | small writes | p50, p99, longest | write-ahead log at most | files at the end |\n|---|---|---|---|---|\n"+
 		"| %.1f MiB/s, %d failed | %d | %s, %s, %s | %d MiB | %d MiB |\n",
-		float64(large.Ops)*largeMap/(1<<20)/large.Seconds, max(0, large.Errors-largeWriters), small.Ops, // those that were interrupted
+		float64(large.Ops)*largeMap/(1<<20)/large.Seconds, max(0, large.Errors-largeWriters), small.Ops, // without the interrupted ones
 		small.P50.Round(time.Millisecond/10), small.P99.Round(time.Millisecond/10), small.longest.Round(time.Millisecond), files.most>>20, disk>>20)
 	return nil
 }
@@ -113,7 +113,7 @@ func largeWrites(rate int) operation {
 	}
 }
 
-// smallResult is what small writers have seen.
+// smallResult is the result of the small writers.
 type smallResult struct {
 	Result
 	longest time.Duration
@@ -126,7 +126,7 @@ func (r smallResult) failed() error {
 	return fmt.Errorf("%d small writes failed: %s", r.Errors, r.FirstError)
 }
 
-// measureSmall applies small ConfigMaps for a while. What the clients pause is not counted.
+// measureSmall applies small ConfigMaps for a while. Pauses of the clients are not counted.
 func (b *bench) measureSmall(ctx context.Context, crew []*client) (smallResult, error) {
 	b.begin("small writes")
 	workers := make([]worker, len(crew))
@@ -150,7 +150,7 @@ func (b *bench) measureSmall(ctx context.Context, crew []*client) (smallResult, 
 	return smallResult{summarize(load{row: "small", clients: crew}, workers, time.Since(began), 0), longest}, ctx.Err()
 }
 
-// logFiles watches how long SQLite's write-ahead logs become.
+// logFiles observes the size of SQLite's write-ahead logs.
 type logFiles struct{ most int64 }
 
 func (f *logFiles) look(ctx context.Context, dir string) {

@@ -11,8 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// watchesCommand measures very many watches of one type that share few connections: what they take at rest, and what an event
-// to all of them costs.
+// watchesCommand measures very many watches of one type that share few connections: their memory at rest, and the cost of an event to all of them.
 func watchesCommand(o *options) *cobra.Command {
 	var t target
 	var connections, events int
@@ -54,7 +53,7 @@ func watches(ctx context.Context, t target, o options, connections, events int, 
 	if err := (load{clients: crew[:min(connections, len(crew))]}).connect(ctx); err != nil {
 		return err
 	}
-	if err := pause(ctx, b.Idle); err != nil { // two seconds after the last request a server gives back what it does not need
+	if err := pause(ctx, b.Idle); err != nil { // a server returns unneeded memory two seconds after the last request
 		return err
 	}
 	before, err := b.procs.resident()

@@ -41,7 +41,7 @@ func (b *bench) writes(ctx context.Context, n int) error {
 		name string
 		op   operation
 	}{{rowGet, b.get}, {rowPut, b.put(n)}, {rowPatch, b.patch(n)}, {rowApply, b.apply}} {
-		for _, p := range b.Protocols { // one after the other, so that what disturbs the machine disturbs both
+		for _, p := range b.Protocols { // one after the other, so that disturbances of the machine affect both
 			if _, err := b.measureRow(ctx, p, n, load{row: row.name}, row.op); err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ func (b *bench) writes(ctx context.Context, n int) error {
 	return nil
 }
 
-// createAndDelete measures creates, and deletes what they made.
+// createAndDelete measures creates, and the deletes of the created objects.
 func (b *bench) createAndDelete(ctx context.Context, p protocol, n int) error {
 	if b.unwanted(rowCreate) {
 		return nil
@@ -63,7 +63,7 @@ func (b *bench) createAndDelete(ctx context.Context, p protocol, n int) error {
 		return err
 	}
 	made := created.Ops + created.Errors
-	// All of them have to go, however long it takes: the lists are of the pods that exist during the run.
+	// All of them have to be deleted, however long it takes: the lists are of the pods that exist during the run.
 	_, err = b.measureRow(ctx, p, n, load{row: rowDelete, most: made, duration: 100 * b.Duration},
 		func(ctx context.Context, c *client, _, _, seq int) (int64, error) {
 			return c.do(ctx, request{method: http.MethodDelete, path: podsPath + "/" + scratchName(n, seq)})
