@@ -1,11 +1,11 @@
-// Command checker lets clients work on Rowlock while faults are injected, records all that they ask and are told, and verifies it; see
-// docs/reliability.md. It ends with 1 when something was promised and not kept.
+// Command checker lets clients work on Rowlock while faults are injected, records all requests and answers, and verifies them; see
+// docs/reliability.md. It exits with 1 when a guarantee was broken.
 //
 //	main.go   the command line
-//	history   what is recorded, and what it has to be like
+//	history   the records, and their verifier
 //	record    the clients
 //	trial     servers, databases, faults
-//	disk      a disk that breaks
+//	disk      a faulty disk
 //	clock     clocks that jump
 //	liar      servers that lie
 package main
@@ -29,7 +29,7 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// none is the value of -faults that breaks nothing.
+// none is the value of -faults for no faults.
 const none = "none"
 
 func main() {
@@ -99,7 +99,7 @@ func run(ctx context.Context, o trial.Options, databases, servers, names []strin
 	return errors.Join(errs...)
 }
 
-// lie has servers lie.
+// lie runs trials of servers that lie.
 func lie(ctx context.Context, o trial.Options, databases []string) error {
 	if err := harness.Build(ctx, "rowlock"); err != nil {
 		return err
@@ -117,7 +117,7 @@ func lie(ctx context.Context, o trial.Options, databases []string) error {
 	return errors.Join(errs...)
 }
 
-// lose has databases lose writes.
+// lose runs trials of databases that lose writes.
 func lose(ctx context.Context, o trial.Options, servers, ways []string) error {
 	if err := harness.Build(ctx, "rowlock"); err != nil {
 		return err
@@ -148,7 +148,7 @@ func try(ctx context.Context, o trial.Options) error {
 	return tell(o, report, err)
 }
 
-// tell says what a trial has found, and returns it as an error if it is one.
+// tell prints the findings of a trial, and returns an error if there are violations.
 func tell(o trial.Options, report *trial.Report, err error) error {
 	if report == nil {
 		return err
@@ -163,7 +163,7 @@ func tell(o trial.Options, report *trial.Report, err error) error {
 	return err
 }
 
-// chosen are the faults of these names that a database has.
+// chosen returns those of the named faults that a database has.
 func chosen(database string, names []string) (all []string, err error) {
 	if slices.Equal(names, []string{"all"}) {
 		names = strings.Split(trial.Faults(database), ",")

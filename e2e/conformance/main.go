@@ -1,6 +1,5 @@
-// Command conformance runs upstream's own end-to-end tests against Rowlock, on SQLite or on Postgres, with
-// kube-controller-manager on top: those of them that need no nodes and nothing that Rowlock does not serve. Each is named
-// in specs.txt, and has to run and pass.
+// Command conformance runs upstream's own end-to-end tests against Rowlock, on SQLite or on Postgres, with kube-controller-manager on top: those that
+// need no nodes and nothing that Rowlock does not serve. Each is named in specs.txt, and has to run and pass.
 package main
 
 import (
@@ -71,7 +70,7 @@ func run(ctx context.Context, only string, onPostgres bool) (err error) {
 		return err
 	}
 	report := filepath.Join(dir, "report.json")
-	ran := suite(ctx, server.Kubeconfig, report, names) // it fails when a test does, and the report says which
+	ran := suite(ctx, server.Kubeconfig, report, names) // it fails when a test does, and the report shows which
 	checked := check(report, names)
 	if checked != nil {
 		checked = errors.Join(checked, ran)

@@ -25,15 +25,15 @@ var Root = sync.OnceValue(func() string {
 	}
 })
 
-// Build brings the named binaries (rowlock, kubectl, kube-apiserver, kube-controller-manager, etcd, kine) up to date. How
-// each is built is written in the Makefile, so that a test runs what a user builds.
+// Build brings the named binaries (rowlock, kubectl, kube-apiserver, kube-controller-manager, etcd, kine) up to date. The Makefile defines how each
+// is built, so that a test runs what a user builds.
 func Build(ctx context.Context, names ...string) error {
 	args := []string{"--no-print-directory", "-C", Root()}
 	for _, name := range names {
 		args = append(args, "bin/"+filepath.Base(Binary(name)))
 	}
 	cmd := exec.CommandContext(ctx, "make", args...)
-	cmd.Env = append(os.Environ(), "MAKEFLAGS=") // those of the make that runs the tests name pipes that are not passed on
+	cmd.Env = append(os.Environ(), "MAKEFLAGS=") // the value from the make that runs the tests names pipes that are not passed on
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("make %v: %w", args, err)
@@ -41,8 +41,7 @@ func Build(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// Binary is the path of a binary that Build makes. In a program that was built with the race detector, that of Rowlock
-// has it too.
+// Binary is the path of a binary that Build makes. In a program that was built with the race detector, Rowlock's binary has it too.
 func Binary(name string) string {
 	if name == "rowlock" && race {
 		name = "rowlock-race"

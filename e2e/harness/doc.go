@@ -1,6 +1,5 @@
-// Package harness builds and runs servers of the Kubernetes API as child processes: the Rowlock binary that users run,
-// and kube-apiserver over etcd or kine, its peers. The end-to-end tests and the benchmark start servers here and
-// nowhere else.
+// Package harness builds and runs servers of the Kubernetes API as child processes: the Rowlock binary that users run, and kube-apiserver over etcd
+// or kine, its peers. The end-to-end tests and the benchmark start servers only here.
 //
 //	build.go              binaries, by the Makefile's targets
 //	server.go             a running server: its address, credentials, process ids; stop, kill, ready

@@ -18,7 +18,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// examplesIn are where the modules of e2e/peers/definitions keep objects of what they define.
+// examplesIn are where the modules of e2e/peers/definitions keep examples of their types.
 var examplesIn = map[string][]string{
 	"github.com/argoproj/argo-cd/v3":                     {"applicationset/examples", "test/e2e/testdata", "manifests"},
 	"github.com/cert-manager/cert-manager":               {"test/fixtures", "make/config"},
@@ -31,22 +31,22 @@ var examplesIn = map[string][]string{
 	"sigs.k8s.io/gateway-api":                            {"examples", "hack/invalid-examples"},
 }
 
-// Example is an object that a project has published: one to learn from, or one that has to be refused.
+// Example is an object that a project has published: an example to learn from, or one that has to be refused.
 type Example struct {
-	// File is where it stands, from the root of the modules' cache on.
+	// File is its path below the root of the modules' cache.
 	File string
-	// Object is as it is written.
+	// Object is the object as written in the file.
 	Object map[string]any
 }
 
-// Kind is what the example is one of.
+// Kind is the kind of the example.
 func (e *Example) Kind() schema.GroupVersionKind {
 	version, _ := e.Object["apiVersion"].(string)
 	kind, _ := e.Object["kind"].(string)
 	return schema.FromAPIVersionAndKind(version, kind)
 }
 
-// Examples returns the objects of some kinds that the projects of Published have published, in the order of their files.
+// Examples returns the published objects of some kinds of the projects of Published, in the order of their files.
 func Examples(ctx context.Context, of func(schema.GroupVersionKind) bool) ([]*Example, error) {
 	dirs, err := publishedModules(ctx, "definitions")
 	if err != nil {
@@ -74,7 +74,7 @@ func Examples(ctx context.Context, of func(schema.GroupVersionKind) bool) ([]*Ex
 	return all, nil
 }
 
-// examplesOf reads the examples of a file. What is no YAML, templates for instance, has none.
+// examplesOf reads the examples of a file. A file that is no YAML, a template for instance, has none.
 func examplesOf(file string, of func(schema.GroupVersionKind) bool) ([]*Example, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

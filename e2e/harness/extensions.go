@@ -10,13 +10,13 @@ import (
 
 // Extension is a server that extends the API, as its project publishes it, on 127.0.0.1.
 type Extension struct {
-	// Port is where it answers requests, by TLS with a certificate that nobody has signed.
+	// Port is where it answers requests, by TLS with a self-signed certificate.
 	Port      int
 	processes []*process
 }
 
-// StartSampleAPIServer starts Kubernetes' sample-apiserver over an etcd of its own, beside the server of a kubeconfig, whom it asks who its clients are and what
-// they may do. dir is for its files. Its binaries are sample-apiserver and etcd.
+// StartSampleAPIServer starts Kubernetes' sample-apiserver over an etcd of its own, beside the server of a kubeconfig, to which it delegates
+// authentication and authorization. dir is for its files. Its binaries are sample-apiserver and etcd.
 func StartSampleAPIServer(ctx context.Context, kubeconfig, dir string) (*Extension, error) {
 	e := &Extension{}
 	ports, err := freePorts(3)
@@ -39,8 +39,8 @@ func StartSampleAPIServer(ctx context.Context, kubeconfig, dir string) (*Extensi
 	return e, e.start(ctx, kubeconfig, dir, "sample-apiserver", ports[2], "--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", ports[0]))
 }
 
-// StartMetricsServer starts metrics-server beside the server of a kubeconfig. It asks the kubelets of the nodes there at a port, whatever certificates they
-// have, every ten seconds, and begins when it has heard twice of each. dir is for its files.
+// StartMetricsServer starts metrics-server beside the server of a kubeconfig. It scrapes the kubelets of the nodes there at a port, with any
+// certificates, every ten seconds, and is ready after two scrapes of each. dir is for its files.
 func StartMetricsServer(ctx context.Context, kubeconfig, dir string, kubelets int) (*Extension, error) {
 	e := &Extension{}
 	port, err := FreePort()
@@ -66,7 +66,7 @@ func (e *Extension) start(ctx context.Context, kubeconfig, dir, name string, por
 	return err
 }
 
-// Output returns the end of what the server has logged.
+// Output returns the end of the server's log.
 func (e *Extension) Output() string { return e.processes[len(e.processes)-1].output() }
 
 // Stop ends the server, and then its store.

@@ -27,7 +27,7 @@ var (
 	KineSQLite = Backend{name: "kine/SQLite", binary: "kine"}
 )
 
-// KinePostgres is kine on a Postgres that runs already.
+// KinePostgres is kine on a running Postgres.
 func KinePostgres(url string) Backend {
 	return Backend{name: "kine/Postgres", binary: "kine", database: url}
 }
@@ -38,10 +38,9 @@ const PeerToken = "admintoken"
 // Binaries are the names that Build needs to make for this peer.
 func (b Backend) Binaries() []string { return []string{"kube-apiserver", b.binary} }
 
-// StartKubeAPIServer starts kube-apiserver on the given store, both with fresh data under dir, or with what is in its directory store, and waits until it is
-// ready. Nobody runs the controllers that make service accounts, so the admission plugin that asks for them is off;
-// and its limits of requests in flight are raised to let 1,000 clients in, else it would answer most of them with 429.
-// Further arguments are added to its own.
+// StartKubeAPIServer starts kube-apiserver on the given store, both with fresh data under dir, or with the content of its directory store, and waits
+// until it is ready. No controller creates service accounts, so the admission plugin that needs them is off. Its limits of requests in flight are
+// raised to admit 1,000 clients, since it would otherwise answer most of them with 429. Further arguments are added to its own.
 func StartKubeAPIServer(ctx context.Context, backend Backend, dir string, args ...string) (*Server, error) {
 	ports, err := freePorts(3)
 	if err != nil {
@@ -104,7 +103,7 @@ func startBackend(backend Backend, dir, data string, port, peerPort int) (*proce
 		"--listen-address", fmt.Sprintf("127.0.0.1:%d", port), "--endpoint", database)
 }
 
-// writePeerFiles writes what kube-apiserver needs beside its store: a key, a token, and the kubeconfig that uses it.
+// writePeerFiles writes kube-apiserver's files besides its store: a key, a token, and the kubeconfig that uses it.
 func (s *Server) writePeerFiles(dir string) error {
 	if err := os.MkdirAll(s.DataDir, 0o700); err != nil {
 		return err

@@ -7,21 +7,21 @@ import (
 	"sync"
 )
 
-// Ports are taken from this range. It lies below the one from which Linux by default takes the ports of connections, and of listeners that
-// ask for any: a server that is started again at its port would find it taken by one of those now and then.
+// Ports are taken from this range. It lies below the one from which Linux by default takes the ports of connections, and of listeners on port 0:
+// otherwise a server that is started again would now and then find its port taken by one of those.
 const (
 	firstPort = 20000
 	endPorts  = 32000
 )
 
-// givenPorts hold the ports that this process was given, by UDP, which no server takes: no two servers get the same, also before they listen and
-// while they are down, and whichever process tests them. End-to-end tests on one database run beside those on the other. The kernel frees them.
+// givenPorts hold the ports that this process was given, by UDP, which no server uses. So no two servers get the same, also before they listen and
+// while they are down, in any test process. End-to-end tests on one database run beside those on the other. The kernel frees them.
 var givenPorts struct {
 	sync.Mutex
 	held []net.PacketConn
 }
 
-// FreePort returns a port of 127.0.0.1 at which nothing listens, and which neither this process nor another that runs was given.
+// FreePort returns a port of 127.0.0.1 without a listener, which neither this process nor another running one was given.
 func FreePort() (int, error) {
 	const tries = 1000
 	var last error

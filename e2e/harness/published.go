@@ -35,8 +35,7 @@ var publishedIn = map[string][]string{
 	"sigs.k8s.io/gateway-api": {"config/crd/standard"},
 }
 
-// publishedModules returns the directories of the modules of one of e2e/peers by their names. Go's cache of modules is
-// filled when they are missing.
+// publishedModules returns the directories of the modules of one of e2e/peers by their names. If they are missing, it fills Go's cache of modules.
 func publishedModules(ctx context.Context, peers string) (map[string]string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json")
 	cmd.Dir, cmd.Env = filepath.Join(Root(), "e2e", "peers", peers), append(os.Environ(), "GOFLAGS=-mod=mod")
@@ -56,8 +55,8 @@ func publishedModules(ctx context.Context, peers string) (map[string]string, err
 	}
 }
 
-// PublishedPlaces returns the files and directories in which projects publish their definitions, in the order of their modules'
-// names: what kubectl is given to apply.
+// PublishedPlaces returns the files and directories in which projects publish their definitions, in the order of their modules' names, as arguments
+// of kubectl apply.
 func PublishedPlaces(ctx context.Context) ([]string, error) {
 	dirs, err := publishedModules(ctx, "definitions")
 	if err != nil {
@@ -72,9 +71,9 @@ func PublishedPlaces(ctx context.Context) ([]string, error) {
 	return all, nil
 }
 
-// Published returns CustomResourceDefinitions that projects have published, of one after the other in the order of their
-// modules' names. They are read from the cache of Go's modules, which is filled when they are missing. None has a webhook for
-// conversion: nobody would answer for it.
+// Published returns CustomResourceDefinitions that projects have published, one project after the other in the order of their modules' names. They
+// are read from the cache of Go's modules, which is filled when they are missing. None has a webhook for conversion, as no server would answer for
+// it.
 func Published(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	places, err := PublishedPlaces(ctx)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// RowlockOptions say how to start Rowlock.
+// RowlockOptions are the options of StartRowlock.
 type RowlockOptions struct {
-	// Tokens: Pods get the tokens of their ServiceAccounts, as by default.
+	// Tokens makes Pods get the tokens of their ServiceAccounts, as by default.
 	Tokens bool
-	// DataDir is --data-dir; a server started again on the same directory goes on with the same data.
+	// DataDir is --data-dir; a server started again on the same directory has the same data.
 	DataDir string
 	// Datastore is --datastore; empty is the server's default, SQLite in DataDir.
 	Datastore string
@@ -22,7 +22,7 @@ type RowlockOptions struct {
 	Port int
 	// Args are further arguments of `rowlock serve`.
 	Args []string
-	// Begin starts the command; nil: as any.
+	// Begin starts the command; nil: (*exec.Cmd).Start.
 	Begin func(*exec.Cmd) error
 }
 
@@ -64,7 +64,7 @@ func RowlockCommand(ctx context.Context, options RowlockOptions) *exec.Cmd {
 func (o RowlockOptions) args(address string) []string {
 	args := []string{"serve", "--data-dir", o.DataDir, "--listen", address}
 	if !o.Tokens {
-		// As with kube-apiserver: most tests are about what clients send, and not about what is put into Pods for tokens.
+		// As with kube-apiserver: most tests are about clients' requests, and not about the tokens that are put into Pods.
 		args = append(args, "--disable-admission-plugins", "ServiceAccount")
 	}
 	if o.Datastore != "" {

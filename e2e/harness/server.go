@@ -21,18 +21,18 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// readyTimeout bounds how long a server may take from its start until /readyz answers 200.
+// readyTimeout limits the time of a server from its start until /readyz answers 200.
 const readyTimeout = 3 * time.Minute
 
 // Server is a running server of the Kubernetes API: one process, or one and its store.
 type Server struct {
-	// Name says which server this is, for people.
+	// Name is the name of the server, for people.
 	Name string
 	// URL is the base of all requests.
 	URL string
 	// Kubeconfig is the path of credentials that may do everything.
 	Kubeconfig string
-	// DataDir is where its store keeps its files.
+	// DataDir is the directory of its store's files.
 	DataDir string
 	// Store is the URL of the store of a kube-apiserver.
 	Store string
@@ -61,8 +61,8 @@ func (s *Server) PIDs() []int {
 	return pids
 }
 
-// Stop sends SIGTERM to every process, the API server first, and waits until they have ended. It returns an error when
-// the API server did not exit with 0; a store that ends by the signal has ended well.
+// Stop sends SIGTERM to every process, the API server first, and waits until they have ended. It returns an error when the API server did not exit
+// with 0; a store may end by the signal.
 func (s *Server) Stop() error {
 	var err error
 	for i := len(s.processes) - 1; i >= 0; i-- {
@@ -104,7 +104,7 @@ func (s *Server) Ended() <-chan struct{} {
 	ended := make(chan struct{})
 	var once sync.Once
 	for _, p := range s.processes {
-		go func() { // until the process ends, which is when its owner stops the server at the latest
+		go func() { // until the process ends, at the latest when its owner stops the server
 			<-p.done
 			once.Do(func() { close(ended) })
 		}()
@@ -112,8 +112,7 @@ func (s *Server) Ended() <-chan struct{} {
 	return ended
 }
 
-// Output returns what the API server has written to stdout and stderr, in this run and in earlier ones on the same
-// directory.
+// Output returns the API server's stdout and stderr, of this run and earlier ones on the same directory.
 func (s *Server) Output() string {
 	text, err := os.ReadFile(s.processes[len(s.processes)-1].log)
 	if err != nil {
@@ -138,7 +137,7 @@ func start(dir, name, binary string, args ...string) (*process, error) {
 	return startBy(nil, dir, name, binary, args...)
 }
 
-// startBy is start where something else than (*exec.Cmd).Start may start the command.
+// startBy is start with another function than (*exec.Cmd).Start to start the command.
 func startBy(begin func(*exec.Cmd) error, dir, name, binary string, args ...string) (*process, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -196,7 +195,7 @@ func (p *process) output() string {
 func (p *process) awaitReady(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	// The certificate is not known before the server has made it, and readiness is not a secret.
+	// The certificate is unknown before the server has made it, and readiness is not a secret.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}

@@ -26,8 +26,8 @@ const (
 	kyverno     = "github.com/kyverno/kyverno"
 )
 
-// kyvernoWebhooks are where Kyverno has written down, for its own tests, which webhooks it registers for a policy: it has no manifest of
-// them. Some say of a webhook only what matters to the test.
+// kyvernoWebhooks are the files in which Kyverno lists, for its own tests, the webhooks that it registers for a policy: it has no manifest of them.
+// Some have only the fields of a webhook that matter to the test.
 var kyvernoWebhooks = []string{
 	"webhooks/policy-wildcard-resource",
 	"webhooks/double-wildcard",
@@ -39,15 +39,15 @@ var kyvernoWebhooks = []string{
 
 // PublishedWebhooks are the webhooks of a configuration that a project publishes.
 type PublishedWebhooks struct {
-	// Name is that of the configuration, but where a project has several of one name.
+	// Name is that of the configuration, except where a project has several with one name.
 	Name string
 	// Mutating or Validating has the webhooks, each with a name.
 	Mutating   []admissionregistrationv1.MutatingWebhook
 	Validating []admissionregistrationv1.ValidatingWebhook
 }
 
-// WebhookConfigurations returns what cert-manager, Gatekeeper and Kyverno publish, and the definitions of cert-manager's types. The chart of
-// cert-manager is rendered by helm, which Build has built.
+// WebhookConfigurations returns the webhooks that cert-manager, Gatekeeper and Kyverno publish, and the definitions of cert-manager's types. The
+// chart of cert-manager is rendered by helm, which Build has built.
 func WebhookConfigurations(ctx context.Context) ([]PublishedWebhooks, []*apiextensionsv1.CustomResourceDefinition, error) {
 	dirs, err := publishedModules(ctx, "webhooks")
 	if err != nil {
@@ -80,8 +80,8 @@ func WebhookConfigurations(ctx context.Context) ([]PublishedWebhooks, []*apiexte
 	return all, definitions, err
 }
 
-// webhooksIn reads the configurations in a text. What they leave out that has to be there is filled in; unnamed is the name of webhooks
-// that have none, and a part of the names of their configurations.
+// webhooksIn reads the configurations in a text, and fills in missing required fields; unnamed is the name of webhooks that have none, and a part of
+// the names of their configurations.
 func webhooksIn(text []byte, unnamed string) (all []PublishedWebhooks, err error) {
 	for reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text))); ; {
 		document, err := reader.Read()

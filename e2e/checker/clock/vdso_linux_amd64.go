@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// function replaces __vdso_clock_gettime(clock, *timespec). It may change rax, rcx, rdx and r11, as any function may. At displacement is how far the offset is
-// from the instruction after it.
+// function replaces __vdso_clock_gettime(clock, *timespec). It may change rax, rcx, rdx and r11, as any function may. The field at displacement gets
+// the distance of the offset from the next instruction.
 var function = []byte{
 	0xb8, 0xe4, 0, 0, 0, // mov eax, 228 (clock_gettime)
 	0x0f, 0x05, // syscall
@@ -49,14 +49,14 @@ var function = []byte{
 }
 
 const (
-	displacement = 23 // where it is in the function
-	afterIt      = 27 // and where the instruction ends
+	displacement = 23 // position of the field in the function
+	afterIt      = 27 // end of that instruction
 	symbol       = "__vdso_clock_gettime"
 )
 
-// Start starts a command whose clock shows the time of the machine plus an offset. The command is not to have attributes of its own.
+// Start starts a command whose clock shows the time of the machine plus an offset. The command must not have SysProcAttr of its own.
 func Start(cmd *exec.Cmd, offset time.Duration) (*Clock, error) {
-	// Who traces a process is a thread.
+	// A process is traced by a thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
@@ -73,7 +73,7 @@ func Start(cmd *exec.Cmd, offset time.Duration) (*Clock, error) {
 	return c, nil
 }
 
-// replace replaces the function in a process that has stopped before its first instruction: so nobody is in it.
+// replace replaces the function in a process that has stopped before its first instruction, so no thread is executing the function.
 func replace(pid int, offset time.Duration) (_ *Clock, err error) {
 	var status syscall.WaitStatus
 	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil {
@@ -112,7 +112,7 @@ func (c *Clock) write(offset time.Duration) error {
 	return err
 }
 
-// find returns where the function is in a process.
+// find returns the address of the function in a process.
 func find(memory *os.File, pid int) (int64, error) {
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
@@ -157,7 +157,7 @@ func findIn(image []byte, from int64) (int64, error) {
 	return 0, fmt.Errorf("vDSO: there is no %s", symbol)
 }
 
-// Available says why no process can be given a clock; nil: one can.
+// Available returns why no process can be given a clock; nil: one can.
 func Available() error {
 	cmd := exec.Command("sleep", "60")
 	c, err := Start(cmd, time.Hour)

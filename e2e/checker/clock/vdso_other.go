@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Start says that there are no such clocks here.
+// Start returns that this platform has no such clocks.
 func Start(*exec.Cmd, time.Duration) (*Clock, error) { return nil, Available() }
 
 func (c *Clock) write(time.Duration) error { return Available() }
 
-// Available says why no process can be given a clock.
+// Available returns why no process can be given a clock.
 func Available() error {
 	return errors.New("clocks that jump are put into the vDSO of a process, on Linux on amd64")
 }

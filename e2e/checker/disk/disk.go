@@ -1,11 +1,10 @@
-// Package disk is a disk that breaks: a file system of one directory, in memory, which processes reach through FUSE. It knows which of the
-// bytes in its files were flushed, so that a power cut can lose the others, and it sees every system call that changes a file, so that a process
-// can be killed at each.
+// Package disk is a faulty disk: a file system of one directory, in memory, which processes reach through FUSE. It knows which bytes of its files
+// were flushed, so that a power cut can lose the others. It sees every system call that changes a file, so that a process can be killed at each.
 //
-//	disk.go           files, and what processes do with them
-//	fault.go          what goes wrong
-//	power.go          what a power cut leaves
-//	mount_linux.go    the mount; mount_other.go where there is none
+//	disk.go           files, and operations on them
+//	fault.go          faults
+//	power.go          the state after a power cut
+//	mount_linux.go    the mount; mount_other.go: other platforms, without one
 package disk
 
 import (
@@ -16,31 +15,31 @@ import (
 	"time"
 )
 
-// Disk has files in one directory. Its methods may be called by anybody at any time.
+// Disk has files in one directory. Its methods may be called concurrently.
 type Disk struct {
 	mu    sync.Mutex
 	names map[string]*file // as processes see them
-	kept  map[string]*file // as the directory was flushed last
+	kept  map[string]*file // as of the last flush of the directory
 	inode uint64           // the last one given
 	fault Fault
-	death *death // nil: nobody is to be killed
-	// random chooses what fails, and what a power cut leaves.
+	death *death // nil: no process is to be killed
+	// random chooses the operations that fail, and the data that a power cut leaves.
 	random *rand.Rand
 }
 
-// New makes an empty disk. The seed chooses what fails, and what a power cut leaves.
+// New makes an empty disk. The seed chooses the operations that fail, and the data that a power cut leaves.
 func New(seed uint64) *Disk {
 	return &Disk{names: map[string]*file{}, kept: map[string]*file{}, random: rand.New(rand.NewPCG(seed, 7))}
 }
 
-// file is a file; several processes may have it open, and it may have lost its name.
+// file is a file; several processes may have it open, and its name may have been removed.
 type file struct {
 	inode   uint64
 	data    []byte   // as processes see it
 	durable []byte   // as the disk has it
-	pending []change // what was done since the last flush, by which durable becomes data
-	spoiled *spoiled // a page that is not what was written
-	// shared says that processes map it into memory: what arrives of it is written by the kernel, at a time of its choice.
+	pending []change // changes since the last flush, which turn durable into data
+	spoiled *spoiled // a page with other bytes than were written
+	// shared says that processes map it into memory: the kernel writes such data, at a time of its choice.
 	shared bool
 }
 
@@ -72,7 +71,7 @@ func (d *Disk) newFile(name string) *file {
 	return &file{inode: d.inode, shared: strings.HasSuffix(name, "-shm")}
 }
 
-// lookup returns the file of a name; nil: there is none.
+// lookup returns the file of a name, or nil.
 func (d *Disk) lookup(name string) *file {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,7 +84,7 @@ func (d *Disk) size(f *file) int64 {
 	return int64(len(f.data))
 }
 
-// create makes a file, or returns the one there is.
+// create makes a file, or returns the existing one.
 func (d *Disk) create(name string) (*file, syscall.Errno) {
 	d.wait()
 	d.mu.Lock()
@@ -120,7 +119,7 @@ func (d *Disk) remove(name string) syscall.Errno {
 	return 0
 }
 
-// open says whether a file can be opened.
+// open returns whether a file can be opened.
 func (d *Disk) open(write bool) syscall.Errno {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,7 +142,7 @@ func (d *Disk) read(f *file, dest []byte, at int64) (int, syscall.Errno) {
 	return copy(dest, f.data[at:]), 0
 }
 
-// write writes what there is room for.
+// write writes as much as fits.
 func (d *Disk) write(f *file, data []byte, at int64) (int, syscall.Errno) {
 	d.wait()
 	d.mu.Lock()
@@ -204,8 +203,7 @@ func (d *Disk) do(f *file, c change) {
 	}
 }
 
-// flush makes what was written durable. One that fails says nothing: what was to be flushed may be on the disk or not, and Linux does not try
-// again.
+// flush makes written data durable. After a flush that fails, the data may be on the disk or not, and Linux does not try again.
 func (d *Disk) flush(f *file) syscall.Errno {
 	d.wait()
 	d.mu.Lock()
@@ -233,7 +231,7 @@ func (d *Disk) flush(f *file) syscall.Errno {
 	return 0
 }
 
-// settle makes what was written durable.
+// settle makes written data durable.
 func (f *file) settle() {
 	for i := range f.pending {
 		f.durable = f.pending[i].apply(f.durable)
@@ -265,7 +263,7 @@ func cloned(names map[string]*file) map[string]*file {
 	return all
 }
 
-// wait is the time that the disk takes.
+// wait sleeps for the disk's delay.
 func (d *Disk) wait() {
 	d.mu.Lock()
 	delay := d.fault.Delay

@@ -6,27 +6,28 @@ import (
 	"time"
 )
 
-// Fault is what is wrong with the disk; the zero value is nothing.
+// Fault is a fault of the disk; the zero value is none.
 type Fault struct {
-	// Write, Flush and Read are what writes (and whatever else changes files), flushes and reads fail with; 0: they do not.
+	// Write, Flush and Read are the errors of writes (and of other changes of files), flushes and reads; 0: they succeed.
 	Write, Flush, Read syscall.Errno
-	// OneOf is how many of these there are to one that fails; 0 and 1: all fail.
+	// OneOf makes one of so many operations fail; 0 and 1: all fail.
 	OneOf int
 	// Full says that files can grow by Room bytes and no more.
 	Full bool
 	Room int64
-	// Delay is how long a read, write or flush takes at most, in addition to what it takes.
+	// Delay is the longest additional time of a read, write or flush.
 	Delay time.Duration
 }
 
-// Break makes something go wrong from now on, in place of what did before.
+// Break introduces a fault from now on, in place of the previous one.
 func (d *Disk) Break(f Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fault = f
 }
 
-// fails says whether an operation on a file does. What is mapped into memory is read and written by the kernel, with nobody to tell.
+// fails returns whether an operation on a file fails. For a file that is mapped into memory it does not: the kernel reads and writes it, without a
+// process to get the error.
 func (d *Disk) fails(f *file, with syscall.Errno) syscall.Errno {
 	if with == 0 || f != nil && f.shared || d.fault.OneOf > 1 && d.random.IntN(d.fault.OneOf) > 0 {
 		return 0
@@ -34,10 +35,10 @@ func (d *Disk) fails(f *file, with syscall.Errno) syscall.Errno {
 	return with
 }
 
-// Moment is when, in a system call, a process is killed.
+// Moment is the moment in a system call at which a process is killed.
 type Moment int
 
-// The moments. Before: the call changes nothing. Amid: a write has changed half, another call nothing. After: the call has done all.
+// The moments. Before: the call changes nothing. Amid: a write has changed half, another call nothing. After: the call is complete.
 const (
 	Before Moment = iota
 	Amid
@@ -45,19 +46,19 @@ const (
 	Moments
 )
 
-// death is the death of a process.
+// death is the kill of a process.
 type death struct {
-	flush  bool // once a file was flushed, which ends a commit; then
+	flush  bool // first wait for a flush of a file, which ends a commit
 	in     int  // after so many changes
 	moment Moment
 	kill   func()
-	half   bool          // half of the present write is to be done
+	half   bool          // only half of the present write is to be done
 	done   chan struct{} // closed when the process was killed
 }
 
-// KillAt has kill called, which has to kill the process that works on the disk, at a system call that changes or flushes a file or the directory:
-// the n-th, counted from 0, after a file was flushed, as a database does at the end of a commit. killed is closed then. Nothing changes
-// afterwards, until Spare.
+// KillAt calls kill, which has to kill the process that works on the disk, at a system call that changes or flushes a file or the directory: the
+// n-th, counted from 0, after a file was flushed, as a database does at the end of a commit. It then closes killed. Nothing changes afterwards, until
+// Spare.
 func (d *Disk) KillAt(n int, moment Moment, kill func()) (killed <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,7 +66,7 @@ func (d *Disk) KillAt(n int, moment Moment, kill func()) (killed <-chan struct{}
 	return d.death.done
 }
 
-// Spare ends what KillAt began, and says whether the process was killed.
+// Spare ends the effect of KillAt, and returns whether the process was killed.
 func (d *Disk) Spare() (killed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,7 +75,7 @@ func (d *Disk) Spare() (killed bool) {
 	return killed
 }
 
-// changes says whether a file, or, without one, the directory may be changed; after, if any, is to be called when it was.
+// changes returns whether a file, or, without one, the directory may be changed; after, if not nil, is to be called after the change.
 func (d *Disk) changes(f *file) (after func(), errno syscall.Errno) {
 	if f != nil && f.shared {
 		return nil, 0
@@ -89,7 +90,7 @@ func (d *Disk) changes(f *file) (after func(), errno syscall.Errno) {
 	case death.in > 0:
 		death.in--
 		return nil, 0
-	case death.in < 0: // the process is dead, and what it was about to do does not happen
+	case death.in < 0: // the process is dead, and its present call does not happen
 		return nil, syscall.EIO
 	}
 	death.in--
@@ -111,8 +112,8 @@ type spoiled struct {
 	before []byte
 }
 
-// Spoil replaces a page of a file that nobody has open, and Mend puts back what was there unless the page was written since. Where the file has no
-// such page, nothing happens, and the answer is false.
+// Spoil replaces a page of a file that no process has open. Mend restores it unless the page was written since. If the file has no such page, Spoil
+// does nothing and returns false.
 func (d *Disk) Spoil(name string, number int, page []byte) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,12 +129,12 @@ func (d *Disk) Spoil(name string, number int, page []byte) bool {
 	return true
 }
 
-// keep makes durable what the kernel has of a file, as it is after a kill: also what a flush that failed has left out.
+// keep makes durable the kernel's content of a file, as it is after a kill, including data that a failed flush has left out.
 func (f *file) keep() {
 	f.pending, f.durable = nil, bytes.Clone(f.data)
 }
 
-// Mend ends what Spoil began. The file must not be open.
+// Mend ends the effect of Spoil. The file must not be open.
 func (d *Disk) Mend(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,7 +148,7 @@ func (d *Disk) Mend(name string) {
 	f.spoiled = nil
 }
 
-// Start returns the first bytes of a file, so many if it has them.
+// Start returns the first bytes of a file, up to length.
 func (d *Disk) Start(name string, length int) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -157,7 +158,7 @@ func (d *Disk) Start(name string, length int) []byte {
 	return nil
 }
 
-// Size returns the bytes of a file, 0 where there is none.
+// Size returns the size of a file, or 0 without one.
 func (d *Disk) Size(name string) int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()

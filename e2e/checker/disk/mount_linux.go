@@ -11,8 +11,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// Mount lets processes use the disk at a directory, until unmount is called, when no process may have files open. It needs /dev/fuse and the right
-// to mount, which usually is root's; the error says what is missing.
+// Mount lets processes use the disk at a directory, until unmount is called, when no process may have files open. It needs /dev/fuse and the right to
+// mount, which usually only root has; the error names the missing one.
 func (d *Disk) Mount(directory string) (unmount func() error, err error) {
 	if err := Available(); err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (d *Disk) Mount(directory string) (unmount func() error, err error) {
 	return server.Unmount, nil
 }
 
-// Available says why no disk can be mounted; nil: one can.
+// Available returns why no disk can be mounted; nil: one can.
 func Available() error {
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
@@ -126,8 +126,8 @@ func (n *node) Open(_ context.Context, how uint32) (fs.FileHandle, uint32, sysca
 	return nil, flags(n.file), n.disk.open(how&(syscall.O_WRONLY|syscall.O_RDWR) != 0)
 }
 
-// flags are those of an open file. Without the flag, the kernel reads again what it knows of a file: it may have been spoiled, or have lost power. Of
-// one that is mapped into memory, the kernel knows more than the disk.
+// flags are those of an open file. Without FOPEN_KEEP_CACHE, the kernel reads its cached data of a file again: the file may have been spoiled, or
+// have lost power. For a file that is mapped into memory, the kernel has newer data than the disk.
 func flags(f *file) uint32 {
 	if f.shared {
 		return fuse.FOPEN_KEEP_CACHE

@@ -4,8 +4,8 @@ package disk
 
 import "errors"
 
-// Mount says that there is no such mount here.
+// Mount returns that this platform has no such mount.
 func (d *Disk) Mount(string) (unmount func() error, err error) { return nil, Available() }
 
-// Available says why no disk can be mounted.
+// Available returns why no disk can be mounted.
 func Available() error { return errors.New("disks that break need FUSE, on Linux") }

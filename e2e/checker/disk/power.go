@@ -1,16 +1,16 @@
 package disk
 
-// sector is what a disk writes whole.
+// sector is the unit that a disk writes atomically.
 const sector = 512
 
-// CutPower leaves what is there after a power cut, once the processes that had files open are dead: what was flushed is there, and of what was
-// written since, nothing, all, a beginning, or some sectors and others not.
+// CutPower leaves the state after a power cut, once the processes that had files open are dead. Flushed data remains; of data written since, nothing,
+// all, a beginning, or only some sectors.
 func (d *Disk) CutPower() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	leave := []func([]byte, []change) []byte{d.nothing, d.everything, d.beginning, d.sectors}[d.random.IntN(4)]
 	names := map[string]*file{}
-	left := map[*file]*file{} // a file may have had, and have, a name
+	left := map[*file]*file{} // a file may have had a name, and have another
 	for _, all := range []map[string]*file{d.names, d.kept} {
 		for name := range all {
 			if _, done := names[name]; done {
@@ -21,7 +21,7 @@ func (d *Disk) CutPower() {
 				f = d.names[name]
 			}
 			if f != nil && left[f] == nil {
-				after := d.newFile(name) // another inode: the kernel knows nothing of it
+				after := d.newFile(name) // another inode, which the kernel has not cached
 				after.data = leave(f.durable, f.pending)
 				after.durable = append([]byte(nil), after.data...)
 				left[f] = after
@@ -47,7 +47,7 @@ func (d *Disk) everything(data []byte, pending []change) []byte {
 	return data
 }
 
-// beginning leaves the first changes, and a part of the one after them.
+// beginning keeps the first changes, and a part of the next one.
 func (d *Disk) beginning(data []byte, pending []change) []byte {
 	n := d.random.IntN(len(pending) + 1)
 	data = d.everything(data, pending[:n])
@@ -61,7 +61,7 @@ func (d *Disk) beginning(data []byte, pending []change) []byte {
 	return data
 }
 
-// sectors leaves some sectors of what was written, in no order.
+// sectors keeps some sectors of the written data, in no order.
 func (d *Disk) sectors(data []byte, pending []change) []byte {
 	for i := range pending {
 		c := &pending[i]

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Violation is a promise that a history breaks.
+// Violation is a guarantee that a history breaks.
 type Violation struct {
 	// Rule is one of the Rule constants.
 	Rule string
-	// Message says what is wrong.
+	// Message describes the violation.
 	Message string
-	// Evidence are the operations and events that show it.
+	// Evidence are the operations and events that prove it.
 	Evidence []string
 }
 
@@ -22,26 +22,26 @@ func (v Violation) String() string {
 
 // The rules.
 const (
-	RuleDurable      = "durable"      // what was acknowledged has happened, once
-	RuleHonest       = "honest"       // what was refused or never asked for has not happened; what is shown was written
+	RuleDurable      = "durable"      // an acknowledged write has happened, once
+	RuleHonest       = "honest"       // a refused or unrequested write has not happened; shown values were written
 	RuleLinearizable = "linearizable" // reads, writes and lists at most recent
 	RuleRealTime     = "real time"    // resourceVersions grow
 	RuleUniqueRV     = "unique rv"    // a resourceVersion is given once
-	RuleState        = "state"        // a read shows one state, of the revision that it names
-	RuleNotOlder     = "not older"    // a read is not older than asked for
-	RuleExact        = "exact"        // a read is of the revision asked for
-	RuleHistory      = "history"      // history that was not pruned is served, and tokens are good
+	RuleState        = "state"        // a read shows one state, that of its revision
+	RuleNotOlder     = "not older"    // a read is not older than requested
+	RuleExact        = "exact"        // a read is of the requested revision
+	RuleHistory      = "history"      // history that was not pruned is served, and continue tokens are valid
 	RuleOrdered      = "ordered"      // events come in the order of revisions
 	RuleUnique       = "unique"       // an event comes once
 	RuleReliable     = "reliable"     // no event is left out
-	RuleAtomic       = "atomic"       // an event is all that happened at its revision
-	RuleResumable    = "resumable"    // a watch from a revision has what came after it
+	RuleAtomic       = "atomic"       // an event includes all changes of its revision
+	RuleResumable    = "resumable"    // a watch from a revision has all later events
 	RuleBookmarkable = "bookmarkable" // all events up to a bookmark's revision come before it
-	RuleLoss         = "loss"         // after writes were lost, nobody goes on as if they were not
-	RuleComplete     = "complete"     // a watch comes to the end
+	RuleLoss         = "loss"         // after a loss of writes, no client continues as if there were none
+	RuleComplete     = "complete"     // a watch reaches the end
 )
 
-// Check returns what a history breaks, nothing when it is clean.
+// Check returns the violations of a history; none when it is clean.
 func Check(h *History) []Violation {
 	c := &checker{history: h.untilEnd()}
 	c.gather()
@@ -53,8 +53,8 @@ func Check(h *History) []Violation {
 	return c.found
 }
 
-// untilEnd is the history without what came after its end: a write that was given up may happen long after, and then some watches see it
-// and others are over. A watch that begins with a state of after the end says nothing of the history.
+// untilEnd is the history without everything after its end: an abandoned write may happen long after, and then some watches see it while others are
+// over. A watch that begins with a state of after the end proves nothing about the history.
 func (h *History) untilEnd() *History {
 	whole := *h
 	whole.Watches = nil
@@ -70,28 +70,28 @@ func (h *History) untilEnd() *History {
 	return &whole
 }
 
-// mostOfARule bounds how many violations of a rule are told.
+// mostOfARule limits the reported violations of a rule.
 const mostOfARule = 20
 
 // checker verifies one history.
 type checker struct {
 	history *History
 	log     changeLog
-	// fate says of each operation that writes what became of it, by its index.
+	// fate has the result of each write, by the index of its operation.
 	fate map[int]fate
-	// deletions are those that happened and that nobody was told of.
+	// deletions are those that happened without an answer to any client.
 	deletions []Operation
-	// known are the moments at which a higher revision was told than ever before.
+	// known are the moments at which a client was told a higher revision than ever before.
 	known []moment
 	found []Violation
 	told  map[string]int
 }
 
-// fate is what became of a write whose answer does not say it.
+// fate is the result of a write whose answer does not tell it.
 type fate struct {
 	happened bool
 	revision int64
-	// seen is when somebody first saw that it had happened.
+	// seen is when a client first saw that it had happened.
 	seen int64
 }
 

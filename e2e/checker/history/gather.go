@@ -5,18 +5,18 @@ import (
 	"math"
 )
 
-// gatherer makes the log of what watches saw and writers were told.
+// gatherer makes the log from the events of watches and the answers to writers.
 type gatherer struct {
 	*checker
 	byRevision map[int64]*change
-	seenBy     map[int64]string // who saw the change of a revision
-	byValue    map[string]int   // the writes, by what they write
-	firstSeen  map[int64]int64  // when somebody was first shown what was written at a revision
+	seenBy     map[int64]string // the watch or client that saw the change of a revision
+	byValue    map[string]int   // the writes, by their values
+	firstSeen  map[int64]int64  // when a client was first shown the object of a revision
 	deletedUID map[string]*change
 }
 
-// gather makes the log: of the events of all watches that see everything, and of acknowledged writes. What is missing or
-// contradicts itself is a violation, and the log goes on with what is known.
+// gather makes the log from the events of all watches that see everything, and from acknowledged writes. Gaps and contradictions are violations, and
+// the log continues with the known changes.
 func (c *checker) gather() {
 	g := &gatherer{checker: c, byRevision: map[int64]*change{}, seenBy: map[int64]string{}, byValue: map[string]int{},
 		firstSeen: map[int64]int64{}, deletedUID: map[string]*change{}}
@@ -47,8 +47,8 @@ func (c *checker) gather() {
 	g.settle()
 }
 
-// changes returns the events of a watch that are about changes, and tell all of them: not what is shown as a state, and nothing where only
-// a color was asked for.
+// changes returns the events of a watch that are about changes, for watches that see all of them: no events of an initial state, and none of a watch
+// of a single color.
 func (w *Watch) changes() []Event {
 	if w.Select != "" {
 		return nil
@@ -64,7 +64,7 @@ func (w *Watch) changes() []Event {
 			}
 		}
 	case w.Match != Exact:
-		return nil // where the state ends is not marked
+		return nil // the end of the state is not marked
 	}
 	var events []Event
 	for _, e := range w.Events[from:] {
@@ -121,7 +121,7 @@ func (g *gatherer) add(e Event, by string) {
 	}
 }
 
-// addAcknowledged expects each acknowledged write among the changes.
+// addAcknowledged requires that each acknowledged write is among the changes.
 func (g *gatherer) addAcknowledged() {
 	for i := range g.history.Operations {
 		o := &g.history.Operations[i]
@@ -148,7 +148,7 @@ func (g *gatherer) addAcknowledged() {
 	}
 }
 
-// checkVersions expects the changes of an object to follow from each other.
+// checkVersions requires that the changes of an object follow from each other.
 func (g *gatherer) checkVersions() {
 	for i := range g.log.changes {
 		c := &g.log.changes[i]
@@ -169,7 +169,7 @@ func (g *gatherer) checkVersions() {
 	}
 }
 
-// checkOrigins expects each change to be what somebody has asked for, once, and was not refused.
+// checkOrigins requires that each change was requested by a client, happened once, and was not refused.
 func (g *gatherer) checkOrigins() {
 	by := map[string]*change{}
 	for i := range g.log.changes {
@@ -200,8 +200,8 @@ func (g *gatherer) checkOrigins() {
 	}
 }
 
-// settle finds out what became of writes that have no answer. All that happened is in the log: the last watch of a history goes
-// through all of it, after the last request was answered or given up.
+// settle finds the results of writes without an answer. The log has everything that happened: the last watch of a history reads all of it, after the
+// last request was answered or abandoned.
 func (g *gatherer) settle() {
 	g.fate = map[int]fate{}
 	byValue := map[string]*change{}
@@ -230,8 +230,8 @@ func (g *gatherer) settle() {
 	}
 }
 
-// settleDeletion finds who may have deleted an object, when nobody was told that he did. Which of several it was does not matter: it was not
-// before the first of them asked.
+// settleDeletion finds the clients that may have deleted an object, when none was told that it did. If there are several, any will do: the deletion
+// did not happen before the first request.
 func (g *gatherer) settleDeletion(c *change) {
 	call := int64(math.MaxInt64)
 	for i := range g.history.Operations {

@@ -1,15 +1,15 @@
-// Package history says what clients of a Kubernetes API have asked and were told, and verifies it: whether all that can be the
-// story of one store, which does what the API concepts page and etcd promise. It sends nothing and reads no clock, so that the same
-// recorded history always has the same verdict.
+// Package history verifies the requests of clients of a Kubernetes API and their answers: whether they are consistent with one store that keeps the
+// guarantees of the API concepts page and of etcd. It sends nothing and reads no clock, so that the same recorded history always has the same
+// verdict.
 //
 //	history.go     the format: operations, watches, the history of a namespace
 //	file.go        histories in files
-//	check.go       Check, and what a violation is
-//	log.go         the log: what happened, in the order of revisions
-//	gather.go      the log is made of what watches saw and writers were told
+//	check.go       Check, and violations
+//	log.go         the log: all changes, in the order of revisions
+//	gather.go      making the log from the events of watches and the answers to writers
 //	linear.go      reads and writes are linearizable
 //	revisions.go   resourceVersions grow in real time, over all servers
-//	reads.go       lists and gets show the state of the revision they name, and that is the one asked for
+//	reads.go       lists and gets show the state of their revision, and that is the requested one
 //	watches.go     watches are ordered, unique, reliable, atomic, resumable and bookmarkable
 //	initial.go     watches that begin with the state
 //	loss.go        histories that begin with the loss of writes
@@ -17,12 +17,12 @@ package history
 
 import "fmt"
 
-// Object is what is recorded of an object, a ConfigMap.
+// Object is the record of an object, a ConfigMap.
 type Object struct {
 	Name     string `json:"name"`
 	UID      string `json:"uid,omitempty"`
 	Revision int64  `json:"rv"`
-	// Value names the write that made the object what it is: each writes a value of its own.
+	// Value names the write that produced the object: each write has a value of its own.
 	Value string `json:"value,omitempty"`
 	// Color is the label by which lists and watches select.
 	Color string `json:"color,omitempty"`
@@ -33,13 +33,13 @@ const (
 	Create = "create"
 	Update = "update"
 	Patch  = "patch"
-	Apply  = "apply" // server-side, forced: creates the object where there is none
+	Apply  = "apply" // server-side, forced: creates the object if it does not exist
 	Delete = "delete"
 	Get    = "get"
 	List   = "list"
 )
 
-// What reads and watches ask for ("Resource versions in get, list, and watch").
+// The resourceVersion semantics of reads and watches ("Resource versions in get, list, and watch").
 const (
 	MostRecent = ""        // no resourceVersion
 	Any        = "any"     // resourceVersion=0
@@ -47,7 +47,7 @@ const (
 	Exact      = "exact"   // resourceVersion=At, resourceVersionMatch=Exact
 )
 
-// EndColor is one that every selection has beside its own, so that all watches see the object of this color that ends a history.
+// EndColor is selected by every watch beside its own color, so that all watches see the object of this color that ends a history.
 const EndColor = "end"
 
 // Operation is a request and its answer. Times are nanoseconds since the clock of the recorder began.
@@ -59,26 +59,26 @@ type Operation struct {
 	Call   int64  `json:"call"`
 	Return int64  `json:"return"`
 
-	// Value and Color are what is written.
+	// Value and Color are those that a write sets.
 	Value string `json:"value,omitempty"`
 	Color string `json:"color,omitempty"`
 	// IfRevision and IfUID are preconditions of a write; 0 and empty: none.
 	IfRevision int64  `json:"ifRv,omitempty"`
 	IfUID      string `json:"ifUid,omitempty"`
 
-	// Match and At say what is read.
+	// Match and At select the revision of a read.
 	Match string `json:"match,omitempty"`
 	At    int64  `json:"at,omitempty"`
-	// Select is the color of the objects that a list asks for; empty: all.
+	// Select is the color of the objects of a list; empty: all.
 	Select string `json:"select,omitempty"`
 	Limit  int    `json:"limit,omitempty"`
 
-	// Code is the status of the answer; 0: there was none. Whether a write with code 0 or from 500 on has happened is not known.
+	// Code is the status of the answer; 0: there was none. With code 0 or from 500 on it is unknown whether a write has happened.
 	Code   int    `json:"code"`
 	Reason string `json:"reason,omitempty"`
-	// Object is what a get or write was answered with. Of a deletion, it is the UID alone that is known.
+	// Object is the answer of a get or write. Of a deletion, only the UID is known.
 	Object *Object `json:"object,omitempty"`
-	// Pages are those of a list, one where there was no limit. The last may have no answer; then nobody asked for the rest.
+	// Pages are those of a list, one where there was no limit. The last may have no answer; then the rest was not requested.
 	Pages []Page `json:"pages,omitempty"`
 }
 
@@ -89,19 +89,19 @@ type Page struct {
 	Code     int      `json:"code"`
 	Revision int64    `json:"rv,omitempty"`
 	Items    []Object `json:"items,omitempty"`
-	// Remaining is remainingItemCount; -1: it was not said.
+	// Remaining is remainingItemCount; -1: it is missing.
 	Remaining int64 `json:"remaining"`
-	// More says that there was a token for a further page.
+	// More says that there was a continue token.
 	More bool `json:"more,omitempty"`
 }
 
 // writes says whether the operation is a write.
 func (o *Operation) writes() bool { return o.Kind != Get && o.Kind != List }
 
-// unknown says whether it is not known if a write has happened.
+// unknown says whether it is unknown if a write has happened.
 func (o *Operation) unknown() bool { return o.Code == 0 || o.Code >= 500 }
 
-// done says whether the operation was answered with success.
+// done says whether the operation succeeded.
 func (o *Operation) done() bool { return o.Code >= 200 && o.Code < 300 }
 
 // The types of events.
@@ -112,22 +112,22 @@ const (
 	Bookmark = "BOOKMARK"
 )
 
-// Event is what a watch received.
+// Event is an event that a watch received.
 type Event struct {
 	Time   int64  `json:"time"`
 	Type   string `json:"type"`
-	Object Object `json:"object"` // of a bookmark, the revision alone
+	Object Object `json:"object"` // of a bookmark, only the revision
 	// InitialEnd is the annotation k8s.io/initial-events-end of a bookmark.
 	InitialEnd bool `json:"initialEnd,omitempty"`
 }
 
-// Watch is one stream of events: a watch that is resumed is several.
+// Watch is one stream of events: a resumed watch is several.
 type Watch struct {
 	Client int   `json:"client"`
 	Server int   `json:"server"`
 	Call   int64 `json:"call"`
-	// Match is what the watch begins with: Exact is after the revision At, without a state; Any and MostRecent are the state
-	// (legacy) or, with Initial, sendInitialEvents; NotOlder is with Initial alone.
+	// Match is the start of the watch. Exact is after the revision At, without a state; Any and MostRecent begin with the state (legacy) or, with
+	// Initial, use sendInitialEvents; NotOlder occurs only with Initial.
 	Match     string  `json:"match,omitempty"`
 	At        int64   `json:"at,omitempty"`
 	Initial   bool    `json:"initial,omitempty"`
@@ -136,17 +136,17 @@ type Watch struct {
 	Events    []Event `json:"events,omitempty"`
 	// Code is the status of the answer, or of the error that ended the stream; 0: there was no answer.
 	Code int `json:"code"`
-	// Complete says that the watch was kept open to the end of the history, and has to have come there.
+	// Complete says that the watch was kept open until the end of the history, and has to have reached it.
 	Complete bool `json:"complete,omitempty"`
 }
 
-// History is what clients did with the objects of a namespace in which nobody else writes.
+// History has the actions of clients on the objects of a namespace that has no other writers.
 type History struct {
 	// Start is a revision at which the namespace was empty.
 	Start int64 `json:"start"`
-	// End is the revision of the last write, at which a complete watch has to arrive.
+	// End is the revision of the last write, which a complete watch has to reach.
 	End int64 `json:"end"`
-	// Loss is what came before, where writes of before were lost; nil: nothing did.
+	// Loss describes an earlier loss of writes; nil: there was none.
 	Loss       *Loss       `json:"loss,omitempty"`
 	Operations []Operation `json:"-"`
 	Watches    []Watch     `json:"-"`

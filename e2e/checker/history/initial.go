@@ -2,8 +2,8 @@ package history
 
 import "slices"
 
-// begin takes the state with which a watch begins, where it does, sets the position, and returns the events after it; false: what
-// is there says nothing further.
+// begin consumes the state with which a watch begins, if it does, sets the position, and returns the later events; false: the events prove nothing
+// further.
 func (s *stream) begin() (rest []Event, ok bool) {
 	w := s.watch
 	switch {
@@ -17,8 +17,8 @@ func (s *stream) begin() (rest []Event, ok bool) {
 	}
 }
 
-// beginMarked takes a state whose end is marked by a bookmark (KEP-3157). Between its ADDED events there may be changes already: what
-// they make together is the state at the bookmark.
+// beginMarked consumes a state whose end is marked by a bookmark (KEP-3157). There may be changes between its ADDED events: together they make the
+// state at the bookmark.
 func (s *stream) beginMarked() (rest []Event, ok bool) {
 	w := s.watch
 	end := slices.IndexFunc(w.Events, func(e Event) bool { return e.InitialEnd })
@@ -59,8 +59,8 @@ func (s *stream) beginMarked() (rest []Event, ok bool) {
 	return w.Events[end+1:], true
 }
 
-// beginUnmarked takes a state whose end is not marked: some revision has to fit, with which the ADDED events are its state and what
-// follows is what came after it. Where none does, the one that fits longest shows what is wrong.
+// beginUnmarked consumes a state without an end mark. Some revision has to fit: the ADDED events are its state, and the later events are the changes
+// after it. If none fits, the one that fits longest shows the violation.
 func (s *stream) beginUnmarked() (rest []Event, ok bool) {
 	events := s.watch.Events
 	if len(events) == 0 && !s.watch.Complete {
@@ -98,7 +98,7 @@ func (s *stream) beginUnmarked() (rest []Event, ok bool) {
 	return events[n:], true
 }
 
-// begins says whether the first events add a state.
+// begins says whether the first events are the ADDED events of a state.
 func begins(events []Event, state []Object) bool {
 	for i, o := range state {
 		if events[i].Type != Added || events[i].Object != o {
@@ -108,7 +108,7 @@ func begins(events []Event, state []Object) bool {
 	return true
 }
 
-// follow says how many of the events come, one by one, after a revision. next is the index in the log of what does.
+// follow counts the events that match the changes after a revision, one by one. next is the index of the first of these changes in the log.
 func (s *stream) follow(events []Event, next int, at int64) int {
 	for i, e := range events {
 		want, found := Event{}, false

@@ -8,11 +8,11 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// linearTimeout bounds how long one object's history is looked at. A history that takes longer is not decided, which is told as a
-// violation: nobody may take it for a proof.
+// linearTimeout limits the check of one object's history. A history that takes longer is undecided and reported as a violation, so that nobody takes
+// it for a proof.
 const linearTimeout = 5 * time.Minute
 
-// state is what the model knows of an object.
+// state is the model's state of an object.
 type state struct {
 	exists   bool
 	revision int64 // of the last write, deletions excepted: their answers do not have it
@@ -21,7 +21,7 @@ type state struct {
 	color    string
 }
 
-// answer is what a read was shown, or a write was told.
+// answer is the answer to a read or a write.
 type answer struct {
 	code     int
 	revision int64
@@ -30,8 +30,8 @@ type answer struct {
 	color    string
 }
 
-// checkLinearizable gives porcupine the history of each object: writes, gets, and lists at most recent as reads of each object. Writes
-// without an answer are in it when they have happened, from their call until somebody saw it.
+// checkLinearizable gives porcupine the history of each object: writes, gets, and lists at most recent as reads of each object. A write without an
+// answer is included if it has happened, from its call until a client saw it.
 func (c *checker) checkLinearizable() {
 	for name, operations := range c.byName() {
 		c.linearizable(name, operations)
@@ -48,7 +48,7 @@ func (c *checker) linearizable(name string, operations []porcupine.Operation) {
 		c.violate(RuleLinearizable, nil, "%s: not decided within %v", name, linearTimeout)
 		return
 	}
-	// The longest order that porcupine found ends before the operation that cannot be.
+	// The longest order that porcupine found ends before the impossible operation.
 	longest := 0
 	for _, partial := range info.PartialLinearizations()[0] {
 		longest = max(longest, len(partial))
@@ -61,7 +61,7 @@ func (c *checker) linearizable(name string, operations []porcupine.Operation) {
 	c.violate(RuleLinearizable, evidence, "%s: %d of %d operations can be put in order; near the first that cannot:", name, longest, len(operations))
 }
 
-// byName is what happened to each object.
+// byName returns the operations on each object.
 func (c *checker) byName() map[string][]porcupine.Operation {
 	all := map[string][]porcupine.Operation{}
 	add := func(o *Operation, name string, call, end int64, out answer) {
@@ -111,7 +111,7 @@ func whole(o *Operation) bool {
 	return last.Code == 200 && !last.More
 }
 
-// addList adds a list as a read of each object. The first page chooses the revision of all.
+// addList adds a list as a read of each object. The first page determines the revision of all.
 func (c *checker) addList(o *Operation, names []string, add func(*Operation, string, int64, int64, answer)) {
 	items := map[string]answer{}
 	for _, p := range o.Pages {
@@ -132,7 +132,7 @@ func shown(code int, o *Object) answer {
 	return answer{code: code, revision: o.Revision, uid: o.UID, value: o.Value, color: o.Color}
 }
 
-// answered is the answer of a get or a write that says something.
+// answered returns the answer of a get or a write, if it proves anything.
 func answered(o *Operation) (answer, bool) {
 	switch {
 	case o.done() && o.Object != nil:
@@ -160,7 +160,7 @@ func (c *checker) model(name string) porcupine.Model {
 	}
 }
 
-// step says whether an operation can have this answer in a state, and what the state is afterwards.
+// step returns whether an operation can have this answer in a state, and the state afterwards.
 func step(s state, o *Operation, out answer) (bool, state) {
 	same := s.exists && s.revision == out.revision && s.uid == out.uid && s.value == out.value && s.color == out.color
 	switch {
@@ -187,7 +187,7 @@ func step(s state, o *Operation, out answer) (bool, state) {
 	return true, state{exists: true, revision: out.revision, uid: out.uid, value: out.value, color: out.color}
 }
 
-// refusable says whether a conflict can be the answer: somebody else was there first.
+// refusable returns whether a conflict can be the answer: another client wrote first.
 func refusable(s state, o *Operation) bool {
 	if o.Kind == Create {
 		return s.exists

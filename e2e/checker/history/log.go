@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// change is what a write did.
+// change is the effect of a write.
 type change struct {
-	Event          // its time is when it was first seen
+	Event          // its time is that of the first sight
 	before *Object // nil: there was no object
 }
 
-// changeLog is what happened in the namespace, in the order of revisions.
+// changeLog has all changes in the namespace, in the order of revisions.
 type changeLog struct {
 	changes []change
 	// versions are the changes of each object.
@@ -37,7 +37,7 @@ func (l *changeLog) index() {
 	slices.Sort(l.names)
 }
 
-// latest returns the last change of an object up to a revision, and the one after it; nil where there is none.
+// latest returns the last change of an object up to a revision, and the one after it, or nil.
 func (l *changeLog) latest(name string, revision int64) (at, next *change) {
 	all := l.versions[name]
 	i := sort.Search(len(all), func(i int) bool { return all[i].Object.Revision > revision })
@@ -50,7 +50,7 @@ func (l *changeLog) latest(name string, revision int64) (at, next *change) {
 	return at, next
 }
 
-// object returns an object as it was at a revision; nil: it was not there.
+// object returns an object as of a revision; nil: it did not exist.
 func (l *changeLog) object(name string, revision int64) *Object {
 	if at, _ := l.latest(name, revision); at != nil && at.Type != Deleted {
 		return &at.Object
@@ -58,7 +58,7 @@ func (l *changeLog) object(name string, revision int64) *Object {
 	return nil
 }
 
-// state returns all objects of a color as they were at a revision, in the order of their names.
+// state returns all objects of a color as of a revision, in the order of their names.
 func (l *changeLog) state(revision int64, color string) []Object {
 	var all []Object
 	for _, name := range l.names {
@@ -69,7 +69,7 @@ func (l *changeLog) state(revision int64, color string) []Object {
 	return all
 }
 
-// matches says whether an object of a color is among those that a list or watch selects.
+// matches says whether a list or watch that selects a color selects an object.
 func matches(color, selected string) bool {
 	return selected == "" || color == selected || color == EndColor
 }
@@ -79,7 +79,7 @@ func (l *changeLog) position(revision int64) int {
 	return sort.Search(len(l.changes), func(i int) bool { return l.changes[i].Object.Revision > revision })
 }
 
-// seenBy returns the event that a watch of a color has of a change; false: it has none.
+// seenBy returns the event of a change in a watch of a color; false: it has none.
 func (c *change) seenBy(color string) (Event, bool) {
 	event := c.Event
 	if color == "" {
@@ -92,7 +92,7 @@ func (c *change) seenBy(color string) (Event, bool) {
 		event.Type = Added
 	case is:
 		event.Type = Modified
-	case was: // as it was when it still matched, at the revision at which it no longer does
+	case was: // the last matching state, at the revision at which it no longer matches
 		event.Type, event.Object = Deleted, *c.before
 		event.Object.Revision = c.Object.Revision
 	default:

@@ -2,21 +2,21 @@ package history
 
 import "slices"
 
-// Loss is what came before a history whose store was put back to an earlier state: a dump was restored, or a replica became the primary that did not
-// have the last writes. It has a history of its own, which was verified before.
+// Loss describes the loss before a history: the store was put back to an earlier state, because a dump was restored, or a replica without the last
+// writes became the primary. The earlier history was verified before.
 type Loss struct {
-	// Told is the highest revision that anybody was told before. None up to it may be given again, or be taken for one of the new history.
+	// Told is the highest revision that any client was told before. None up to it may be given again, or be used for the new history.
 	Told int64 `json:"told"`
 	// Saved is a revision whose state was certainly saved.
 	Saved int64 `json:"saved"`
-	// State is what is left, as the first list shows it.
+	// State is the remaining state, as the first list shows it.
 	State []Object `json:"state"`
-	// Start and Log are those of the history before.
+	// Start and Log are those of the earlier history.
 	Start int64   `json:"start"`
 	Log   []Event `json:"log"`
 }
 
-// NewLoss is what comes before the history after h, without the state.
+// NewLoss returns the loss between h and the next history, without the state.
 func NewLoss(h *History, saved int64) *Loss {
 	c := &checker{history: h.untilEnd()}
 	c.gather()
@@ -30,7 +30,7 @@ func NewLoss(h *History, saved int64) *Loss {
 	return l
 }
 
-// log is that of the history before.
+// log is that of the earlier history.
 func (l *Loss) log() *changeLog {
 	log := &changeLog{}
 	for _, e := range l.Log {
@@ -40,12 +40,12 @@ func (l *Loss) log() *changeLog {
 	return log
 }
 
-// before says whether a revision is one of the history before.
+// before says whether a revision belongs to the earlier history.
 func (c *checker) before(revision int64) bool {
 	return c.history.Loss != nil && revision <= c.history.Loss.Told
 }
 
-// old says whether a watch goes on where one was before the loss.
+// old says whether a watch continues one from before the loss.
 func (c *checker) old(w *Watch) bool { return w.Match == Exact && c.before(w.At) }
 
 // oldList says whether a list is of a state before the loss.
@@ -53,7 +53,7 @@ func (c *checker) oldList(o *Operation) bool {
 	return o.Kind == List && (o.Match == Exact && c.before(o.At) || len(o.Pages) > 0 && o.Pages[0].Code == 200 && c.before(o.Pages[0].Revision))
 }
 
-// base puts what is left into the log.
+// base adds the remaining state to the log.
 func (c *checker) base() {
 	if c.history.Loss == nil {
 		return
@@ -63,8 +63,8 @@ func (c *checker) base() {
 	}
 }
 
-// checkLoss expects that what is left is a state that there was; that the revisions go on above all that anybody was told; that no watch goes on from
-// a revision of before; and that states of before are not shown any more by who knows of the loss.
+// checkLoss requires that the remaining state is one that existed; that the revisions continue above all that any client was told; that no watch
+// continues from an earlier revision; and that a server that knows of the loss no longer shows earlier states.
 func (c *checker) checkLoss() {
 	l := c.history.Loss
 	if l == nil {
@@ -117,7 +117,7 @@ func (c *checker) aware() map[int]int64 {
 	return all
 }
 
-// checkOldList expects a list of before the loss to show what there was then, and to be refused by a server that has shown something of after it.
+// checkOldList requires that a list of before the loss shows the state of that time, and that a server refuses it once it has shown a later revision.
 func (c *checker) checkOldList(o *Operation, past *changeLog, aware map[int]int64) {
 	var items []Object
 	for i, p := range o.Pages {
@@ -135,7 +135,7 @@ func (c *checker) checkOldList(o *Operation, past *changeLog, aware map[int]int6
 	}
 }
 
-// checkLeft expects the state that is left to be one of the history before.
+// checkLeft requires that the remaining state is one of the earlier history.
 func (c *checker) checkLeft(l *Loss) {
 	before := l.log()
 	at := max(l.Start, l.Saved)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// checkReads expects every list and get to show one state: that of the revision that it names, which is one that was asked for.
+// checkReads requires that every list and get shows one state: that of its revision, which is one that the client may get.
 func (c *checker) checkReads() {
 	for i := range c.history.Operations {
 		o := &c.history.Operations[i]
@@ -21,7 +21,7 @@ func (c *checker) checkReads() {
 	}
 }
 
-// checkList goes through the pages of a list. Those after one that failed are not there, and the rest is not expected.
+// checkList checks the pages of a list. Pages after a failed one are missing, and the rest is not required.
 func (c *checker) checkList(o *Operation) {
 	var items []Object
 	evidence := []string{o.String()}
@@ -36,7 +36,7 @@ func (c *checker) checkList(o *Operation) {
 			c.violate(RuleState, evidence, "page %d of a list is of revision %d, the first of %d", i+1, p.Revision, o.Pages[0].Revision)
 			return
 		}
-		// From resourceVersion=0 all is served at once ("Retrieving large results sets in chunks").
+		// A list at resourceVersion=0 is served whole ("Retrieving large results sets in chunks").
 		if o.Limit > 0 && o.Match != Any && len(p.Items) > o.Limit {
 			c.violate(RuleState, evidence, "%d items on page %d of a list, at most %d were asked for", len(p.Items), i+1, o.Limit)
 		}
@@ -56,7 +56,7 @@ func (c *checker) checkList(o *Operation) {
 	}
 }
 
-// checkMatch compares the revision of a list with the one asked for.
+// checkMatch compares the revision of a list with the requested one.
 func (c *checker) checkMatch(o *Operation, revision int64) {
 	switch {
 	case o.Match == Exact && revision != o.At:
@@ -66,7 +66,7 @@ func (c *checker) checkMatch(o *Operation, revision int64) {
 	}
 }
 
-// checkGet expects an object as it was at a revision that is not older than the one asked for.
+// checkGet requires an object as of a revision that is not older than the requested one.
 func (c *checker) checkGet(o *Operation) {
 	at, next := c.log.latest(o.Name, o.Object.Revision)
 	if at == nil || at.Type == Deleted || at.Object != *o.Object {
@@ -79,7 +79,7 @@ func (c *checker) checkGet(o *Operation) {
 	}
 }
 
-// checkMissing expects an object that was not found not to have been there at some revision from the one asked for on.
+// checkMissing requires that an object that was not found did not exist at some revision from the requested one on.
 func (c *checker) checkMissing(o *Operation) {
 	if c.log.object(o.Name, o.At) == nil {
 		return
@@ -92,7 +92,7 @@ func (c *checker) checkMissing(o *Operation) {
 	c.violate(RuleNotOlder, c.around(o), "%s was not found, and was there from revision %d on", o.Name, o.At)
 }
 
-// around is an operation and what happened to its object.
+// around is an operation and the changes of its object.
 func (c *checker) around(o *Operation) []string {
 	evidence := []string{o.String()}
 	var versions []string

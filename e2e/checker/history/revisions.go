@@ -6,21 +6,21 @@ import (
 	"sort"
 )
 
-// moment is when a revision was known to exist, or when something began that must not be older.
+// moment is when a revision became known, or when an operation began whose revision must not be older.
 type moment struct {
 	time     int64
 	revision int64
-	// begins: what follows the moment has this revision, which has to be at least, or for a write above, all known before.
+	// begins says that an operation begins: its revision has to be at least, or for a write above, all known before.
 	begins bool
 	above  bool
 	what   interface{ String() string }
 }
 
-// checkRevisions expects resourceVersions to grow in real time: what is written is above, and what is read or watched at most recent
-// is not below, any revision that somebody, on any server, was told before it was asked for.
+// checkRevisions requires that resourceVersions grow in real time. A write is above, and a read or watch at most recent not below, any revision that
+// any client of any server was told before the request.
 func (c *checker) checkRevisions() {
 	moments := c.moments()
-	// What is told at the very moment at which something begins is not before it.
+	// An answer at the very moment at which an operation begins is not before it.
 	slices.SortStableFunc(moments, func(a, b moment) int {
 		if a.time != b.time {
 			return int(a.time - b.time)
@@ -49,7 +49,7 @@ func (c *checker) checkRevisions() {
 	}
 }
 
-// knownBefore is the highest revision that somebody was told before a time.
+// knownBefore is the highest revision that any client was told before a time.
 func (c *checker) knownBefore(time int64) int64 {
 	i := sort.Search(len(c.known), func(i int) bool { return c.known[i].time >= time })
 	if i == 0 {
@@ -99,7 +99,7 @@ func (c *checker) moments() []moment {
 	return all
 }
 
-// deletion is the revision at which an object was deleted; 0: it is not in the log.
+// deletion is the revision of an object's deletion; 0: it is not in the log.
 func (c *checker) deletion(name, uid string) int64 {
 	for _, v := range c.log.versions[name] {
 		if v.Type == Deleted && v.Object.UID == uid {

@@ -4,16 +4,16 @@ package history
 type stream struct {
 	*checker
 	watch    *Watch
-	position int64 // all up to this revision was delivered
+	position int64 // all events up to this revision were delivered
 	last     int64 // the revision of the last event
 	next     int   // the index in the log of the change after position
 	seen     map[int64]bool
 	events   []Event // those before the present one
 }
 
-// checkWatches expects of every watch what etcd guarantees (https://etcd.io/docs/latest/learning/api_guarantees/#watch-apis): it is
-// ordered, unique, reliable, atomic, resumable, bookmarkable. A watch that is resumed is another one, from the revision at which
-// the first has ended: it has to have what comes then.
+// checkWatches requires etcd's guarantees for every watch (https://etcd.io/docs/latest/learning/api_guarantees/#watch-apis): it is ordered, unique,
+// reliable, atomic, resumable, bookmarkable. A resumed watch is another one, from the revision at which the first has ended: it has to have the later
+// events.
 func (c *checker) checkWatches() {
 	for i := range c.history.Watches {
 		w := &c.history.Watches[i]
@@ -42,7 +42,7 @@ func (c *checker) checkWatches() {
 	}
 }
 
-// rule names the guarantee that a gap breaks: right at the beginning, that a watch from a revision has what came after it.
+// rule names the guarantee that a gap breaks: at the very beginning, that a watch from a revision has all later events.
 func (s *stream) rule() string {
 	if len(s.seen) == 0 && s.watch.Match == Exact {
 		return RuleResumable
@@ -77,7 +77,7 @@ func (s *stream) step(e Event) {
 	s.next = s.log.position(s.position)
 }
 
-// at is the event of a revision that this watch has to have.
+// at is the event that this watch has to have at a revision.
 func (s *stream) at(revision int64) (Event, bool) {
 	i := s.log.position(revision - 1)
 	if i == len(s.log.changes) || s.log.changes[i].Object.Revision != revision {
@@ -86,7 +86,7 @@ func (s *stream) at(revision int64) (Event, bool) {
 	return s.log.changes[i].seenBy(s.watch.Select)
 }
 
-// skipTo expects nothing for this watch between what was delivered and a revision.
+// skipTo requires that this watch has no events between those delivered and a revision.
 func (s *stream) skipTo(revision int64, at Event) {
 	for ; s.next < len(s.log.changes) && s.log.changes[s.next].Object.Revision < revision; s.next++ {
 		if missed, ok := s.log.changes[s.next].seenBy(s.watch.Select); ok && !s.seen[missed.Object.Revision] {
@@ -110,14 +110,14 @@ func (s *stream) bookmark(e Event) {
 	s.position = r
 }
 
-// end expects a watch that was kept open to have come to the end.
+// end requires that a watch that was kept open has reached the end.
 func (s *stream) end() {
 	if s.watch.Complete && s.position < s.history.End {
 		s.violate(RuleComplete, s.evidence(Event{Type: "(end)"}), "a watch ends at revision %d, the history at %d", s.position, s.history.End)
 	}
 }
 
-// evidence is the watch, the last events, and the one that is wrong.
+// evidence is the watch, the last events, and the wrong one.
 func (s *stream) evidence(e Event) []string {
 	lines := []string{s.watch.String()}
 	for _, before := range s.events[max(0, len(s.events)-4):] {

@@ -6,19 +6,19 @@ import "github.com/rowlock/rowlock/e2e/checker/history"
 type Lie struct {
 	// Name says what the server does.
 	Name string
-	// Rules are those of which the verifier has to find one broken.
+	// Rules lists rules of which the verifier has to find one broken.
 	Rules []string
 
-	// times is how often it is told. Once suffices where nothing else can explain what clients are told; whether a read was stale depends on
-	// which of the others' answers had come before it was asked for, of which the proxy sees the ends alone.
+	// times is how often the lie is told. Once suffices where nothing else can explain the clients' answers. Whether a read was stale depends on the
+	// answers that other clients had got before its request; the proxy sees only the ends of these.
 	times int
-	// twist is given each frame of a stream, and returns those that the client gets instead, and whether they are a lie.
+	// twist gets each frame of a stream, and returns the frames for the client, and whether they are a lie.
 	twist func(s *stream, f frame) (frames []frame, lied bool)
 	// answer answers a request; nil: the server does.
 	answer func(p *Proxy, c *call) (*answer, error)
 }
 
-// many lies about reads are found out, because hardly all of them can have been under way while that was written which they do not show.
+// many lies about reads are detected, because hardly all of these reads can have been concurrent with the writes that they do not show.
 const many = 20
 
 // Lies are all of them.

@@ -1,7 +1,7 @@
-// Package liar makes liars of servers: a proxy between clients and a server does what a broken server would. It lies in one way, and often
-// enough to be found out. So the whole checker is tested: clients that record what they are told, and the verifier.
+// Package liar simulates broken servers: a proxy between clients and a server behaves like one. It lies in one way, and often enough to be detected.
+// This tests the whole checker: the clients that record answers, and the verifier.
 //
-//	proxy.go     the proxy, and what it has seen
+//	proxy.go     the proxy, and its observations
 //	lies.go      the ways to lie, and the rules that each breaks
 //	streams.go   lies of watches
 //	reads.go     lies of gets and lists
@@ -30,22 +30,22 @@ type Proxy struct {
 	server record.Target
 
 	mu     sync.Mutex
-	trying bool // somebody is about to lie
-	told   int  // lies that clients have been told
-	// acked is the highest revision at which a write of an object was acknowledged, by its name; latest is the one of all.
+	trying bool // a request is about to lie
+	told   int  // lies told to clients
+	// acked is the highest revision at which a write of an object was acknowledged, by its name; latest is the highest of all.
 	acked  map[string]int64
 	latest int64
-	reads  map[string]*answer // the first answer to each read that asked for what is most recent
-	hidden string             // the value that no watch is told of
+	reads  map[string]*answer // the first answer to each read at most recent
+	hidden string             // the value whose events are hidden from all watches
 	first  *call              // a write that may happen again
 }
 
-// New returns a proxy that lies in a way about a server.
+// New returns a proxy for a server that tells a lie.
 func New(lie Lie, server record.Target) *Proxy {
 	return &Proxy{lie: lie, server: server, acked: map[string]int64{}, reads: map[string]*answer{}}
 }
 
-// Done says whether as many lies were told as are needed for one of them to be found out for sure.
+// Done says whether enough lies were told for one of them to be detected for sure.
 func (p *Proxy) Done() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +59,7 @@ func (p *Proxy) Lied() bool {
 	return p.told > 0
 }
 
-// claim says whether the caller may try to lie, and is to call settle then. The caller holds mu.
+// claim says whether the caller may try to lie; if so, it has to call settle. The caller holds mu.
 func (p *Proxy) claim() bool {
 	if p.trying || p.told >= p.lie.times {
 		return false
@@ -68,7 +68,7 @@ func (p *Proxy) claim() bool {
 	return true
 }
 
-// tell is claim and settle at once, for what is certain to be a lie. The caller holds mu.
+// tell is claim and settle at once, for a certain lie. The caller holds mu.
 func (p *Proxy) tell() bool {
 	if p.trying || p.told >= p.lie.times {
 		return false
@@ -77,14 +77,14 @@ func (p *Proxy) tell() bool {
 	return true
 }
 
-// mayLie is claim for those who do not hold mu.
+// mayLie is claim for callers that do not hold mu.
 func (p *Proxy) mayLie() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.claim()
 }
 
-// settle ends what claim began.
+// settle ends a claim.
 func (p *Proxy) settle(lied bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +94,7 @@ func (p *Proxy) settle(lied bool) {
 	}
 }
 
-// call is a request. name is that of the object, also of one that is created.
+// call is a request. name is that of the object, also of one that is being created.
 type call struct {
 	context.Context
 	server      record.Target
@@ -106,13 +106,13 @@ type call struct {
 	name        string
 }
 
-// answer is what the server, or the liar, says to it.
+// answer is the answer of the server, or of the liar.
 type answer struct {
 	code int
 	body []byte
 }
 
-// object is what is read of a body.
+// object has the parsed fields of a body.
 type object struct {
 	Kind     string `json:"kind,omitempty"`
 	Reason   string `json:"reason,omitempty"`
@@ -125,7 +125,7 @@ type object struct {
 	Items []json.RawMessage `json:"items,omitempty"`
 }
 
-// read reads a body; what is none is empty.
+// read parses a body; the result for another body is empty.
 func read(body []byte) (o object) {
 	_ = json.Unmarshal(body, &o)
 	return o
@@ -136,7 +136,7 @@ func (o *object) revision() int64 {
 	return revision
 }
 
-// changed is a body after a change of its fields.
+// changed returns a body with changed fields.
 func changed(body []byte, change func(fields, metadata map[string]any)) []byte {
 	fields := map[string]any{}
 	if err := json.Unmarshal(body, &fields); err != nil {
@@ -154,7 +154,7 @@ func changed(body []byte, change func(fields, metadata map[string]any)) []byte {
 	return made
 }
 
-// withRevision is a body with another resourceVersion.
+// withRevision returns a body with another resourceVersion.
 func withRevision(body []byte, revision int64) []byte {
 	return changed(body, func(_, metadata map[string]any) { metadata["resourceVersion"] = strconv.FormatInt(revision, 10) })
 }
@@ -176,7 +176,7 @@ func (c *call) send(client *http.Client) (*http.Response, error) {
 	return client.Do(r)
 }
 
-// do has the server answer.
+// do lets the server answer.
 func (c *call) do() (*answer, error) {
 	response, err := c.send(c.server.Client)
 	if err != nil {
@@ -187,7 +187,7 @@ func (c *call) do() (*answer, error) {
 	return &answer{response.StatusCode, body}, err
 }
 
-// with is a call like this one, with parameters that are others; an empty value is none.
+// with is a call like this one with other parameters; an empty value removes one.
 func (c *call) with(parameters map[string]string) *call {
 	other := *c
 	other.query = url.Values{}
@@ -204,7 +204,7 @@ func (c *call) with(parameters map[string]string) *call {
 	return &other
 }
 
-// lastName is the object with which a round ends: there are no lies about it, and whatever was lied of is seen before it.
+// lastName is the object with which a round ends: there are no lies about it, and all lies are seen before it.
 const lastName = "zzz-end"
 
 // ServeHTTP implements http.Handler.
@@ -225,14 +225,14 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a, err := p.answer(c, about && c.name != lastName)
 	if err != nil {
-		panic(http.ErrAbortHandler) // the client has no answer, as the proxy has none
+		panic(http.ErrAbortHandler) // the client gets no answer, as the proxy got none
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(a.code)
 	_, _ = w.Write(a.body)
 }
 
-// answer answers what is no watch: with a lie, or as the server does.
+// answer answers a request other than a watch: with a lie, or as the server does.
 func (p *Proxy) answer(c *call, mayLie bool) (*answer, error) {
 	if mayLie && p.lie.answer != nil {
 		if a, err := p.lie.answer(p, c); a != nil || err != nil {
@@ -246,7 +246,7 @@ func (p *Proxy) answer(c *call, mayLie bool) (*answer, error) {
 	return a, err
 }
 
-// note remembers what the server has said.
+// note remembers the server's answer.
 func (p *Proxy) note(c *call, a *answer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -263,7 +263,7 @@ func (p *Proxy) note(c *call, a *answer) {
 	}
 }
 
-// status is a refusal.
+// status is a Status of failure.
 func status(code int, reason string) *answer {
 	return &answer{code, fmt.Appendf(nil, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":%q,"code":%d}`, reason, code)}
 }

@@ -7,17 +7,17 @@ import (
 	"strconv"
 )
 
-// mostRecent says whether a read asks for what is most recent, and all of it.
+// mostRecent says whether a read is at most recent, without a limit or token.
 func (c *call) mostRecent() bool {
 	return c.method == http.MethodGet && !c.query.Has("resourceVersion") && !c.query.Has("limit") && !c.query.Has("continue")
 }
 
 func (c *call) lists() bool { return c.method == http.MethodGet && c.name == "" }
 
-// kept is the first answer to the same read; nil: there was none. The caller holds mu.
+// kept is the first answer to the same read, or nil. The caller holds mu.
 func (p *Proxy) kept(c *call) *answer { return p.reads[c.path+"?"+c.query.Encode()] }
 
-// staleGet shows an object as it was before it was written.
+// staleGet shows an object in its state before a write.
 func staleGet(p *Proxy, c *call) (*answer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,7 +31,7 @@ func staleGet(p *Proxy, c *call) (*answer, error) {
 	return old, nil
 }
 
-// staleList shows all objects as they were before some were written.
+// staleList shows all objects in their state before some writes.
 func staleList(p *Proxy, c *call) (*answer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,13 +50,13 @@ func withItems(body []byte, items []json.RawMessage) []byte {
 	return changed(body, func(fields, _ map[string]any) { fields["items"] = items })
 }
 
-// same says whether two items are an object in one state.
+// same says whether two items are the same state of an object.
 func same(a, b json.RawMessage) bool {
 	x, y := read(a), read(b)
 	return x.Metadata.Name == y.Metadata.Name && x.revision() == y.revision()
 }
 
-// twistList has the server answer a list, and gives a client what twist makes of the items; the same items are no lie.
+// twistList lets the server answer a list, and gives the client the items that twist returns; unchanged items are no lie.
 func (p *Proxy) twistList(c *call, twist func(o object) []json.RawMessage) (*answer, error) {
 	if !p.mayLie() {
 		return nil, nil
@@ -74,7 +74,7 @@ func (p *Proxy) twistList(c *call, twist func(o object) []json.RawMessage) (*ans
 	return a, err
 }
 
-// renamedList shows the items of an older list under the revision of the last.
+// renamedList shows the items of an older list with the revision of the latest.
 func renamedList(p *Proxy, c *call) (*answer, error) {
 	p.mu.Lock()
 	old := p.kept(c)
@@ -85,7 +85,7 @@ func renamedList(p *Proxy, c *call) (*answer, error) {
 	return p.twistList(c, func(object) []json.RawMessage { return read(old.body).Items })
 }
 
-// tornList shows one of the objects of a list as it was before.
+// tornList shows one of the objects of a list in an earlier state.
 func tornList(p *Proxy, c *call) (*answer, error) {
 	if !c.lists() {
 		return nil, nil
@@ -116,13 +116,13 @@ func skipItem(p *Proxy, c *call) (*answer, error) {
 	}
 	return p.twistList(c, func(o object) []json.RawMessage {
 		if len(o.Items) < 2 {
-			return o.Items // which would be seen on the next page alone, that nobody may ask for
+			return o.Items // otherwise the gap would be visible only on the next page, which may not be requested
 		}
 		return o.Items[1:]
 	})
 }
 
-// refusePage says of a token that is good that it has expired.
+// refusePage answers that a valid token has expired.
 func refusePage(p *Proxy, c *call) (*answer, error) {
 	if !c.lists() || !c.query.Has("continue") || !p.mayLie() {
 		return nil, nil
@@ -131,7 +131,7 @@ func refusePage(p *Proxy, c *call) (*answer, error) {
 	return status(http.StatusGone, "Expired"), nil
 }
 
-// atAnother has the server answer another list than the one that a client asks for, which is a lie when it is of a revision that is not right.
+// atAnother lets the server answer another list than the requested one, which is a lie when its revision is wrong.
 func (p *Proxy) atAnother(c *call, parameters map[string]string, wrong func(asked, revision int64) bool) (*answer, error) {
 	if !p.mayLie() {
 		return nil, nil
@@ -151,7 +151,7 @@ func (c *call) at() int64 {
 	return revision
 }
 
-// inexactList shows what is most recent where a revision was asked for.
+// inexactList shows the most recent state where a revision was requested.
 func inexactList(p *Proxy, c *call) (*answer, error) {
 	if !c.lists() || c.query.Get("resourceVersionMatch") != "Exact" {
 		return nil, nil
@@ -159,7 +159,7 @@ func inexactList(p *Proxy, c *call) (*answer, error) {
 	return p.atAnother(c, map[string]string{"resourceVersion": "", "resourceVersionMatch": ""}, func(asked, revision int64) bool { return revision != asked })
 }
 
-// olderList shows what was there before the revision that an answer must not be older than.
+// olderList shows the state before the revision that an answer must not be older than.
 func olderList(p *Proxy, c *call) (*answer, error) {
 	if !c.lists() || c.query.Get("resourceVersionMatch") != "NotOlderThan" {
 		return nil, nil

@@ -8,11 +8,11 @@ import (
 	"github.com/rowlock/rowlock/e2e/checker/history"
 )
 
-// stream is a watch that goes through the proxy.
+// stream is a watch through the proxy.
 type stream struct {
 	*Proxy
 	call *call
-	held *frame           // one that was kept back
+	held *frame           // a frame that was held back
 	last map[string]frame // the last of each object
 }
 
@@ -26,7 +26,7 @@ type frame struct {
 
 func frameOf(raw json.RawMessage) frame {
 	f := frame{raw: raw}
-	_ = json.Unmarshal(raw, &f) // what is no frame is of no type, and goes on as it is
+	_ = json.Unmarshal(raw, &f) // other text has no type, and is passed on unchanged
 	f.object = read(f.Object)
 	return f
 }
@@ -36,12 +36,12 @@ func typed(eventType string, o json.RawMessage) frame {
 	return frameOf(fmt.Appendf(nil, `{"type":%q,"object":%s}`+"\n", eventType, o))
 }
 
-// change says whether the frame is an event that may be lied about.
+// change says whether the frame is an event about which the proxy may lie.
 func (f *frame) change() bool {
 	return (f.Type == history.Added || f.Type == history.Modified || f.Type == history.Deleted) && f.object.Metadata.Name != lastName
 }
 
-// begun says whether the stream began with a revision: all of its frames are of changes, and every one shows where it is.
+// begun says whether the stream began with a revision: all of its frames are changes, and every one shows its position.
 func (s *stream) begun() bool {
 	q := s.call.query
 	return q.Get("resourceVersion") != "" && q.Get("resourceVersion") != "0" && !q.Has("sendInitialEvents")
@@ -62,7 +62,7 @@ func (p *Proxy) stream(w http.ResponseWriter, c *call) {
 	_ = flusher.Flush()
 	s := &stream{Proxy: p, call: c, last: map[string]frame{}}
 	defer func() {
-		if s.held != nil { // the stream ended before anybody could see that something is missing
+		if s.held != nil { // the stream ended before a client could notice the gap
 			p.settle(false)
 		}
 	}()
@@ -77,7 +77,7 @@ func (p *Proxy) stream(w http.ResponseWriter, c *call) {
 	}
 }
 
-// pass gives the client a frame, or what the lie makes of it; false: the client is gone.
+// pass gives the client a frame, or the lie's version of it; false: the client is gone.
 func (s *stream) pass(w http.ResponseWriter, f frame) bool {
 	frames, lied := []frame{f}, false
 	if s.lie.twist != nil {
@@ -98,7 +98,7 @@ func (s *stream) pass(w http.ResponseWriter, f frame) bool {
 	return true
 }
 
-// lose leaves out the first event of a kind. It is a lie when something comes after it.
+// lose leaves out the first event of a kind. It is a lie once another event follows.
 func (s *stream) lose(f frame, is bool) ([]frame, bool) {
 	switch {
 	case s.held != nil && (f.Type == history.Bookmark || f.object.Metadata.Name != ""):
@@ -115,12 +115,12 @@ func loseEvent(s *stream, f frame) ([]frame, bool) {
 	return s.lose(f, s.begun() && f.change())
 }
 
-// loseLeaving leaves out that an object no longer matches a selector, or is gone.
+// loseLeaving leaves out the event that an object no longer matches a selector, or is gone.
 func loseLeaving(s *stream, f frame) ([]frame, bool) {
 	return s.lose(f, s.begun() && s.selects() && f.change() && f.Type == history.Deleted)
 }
 
-// loseInitial leaves out an object of the state. That is a lie when the end of the state is marked.
+// loseInitial leaves out an object of the state. That is a lie once the end of the state is marked.
 func loseInitial(s *stream, f frame) ([]frame, bool) {
 	switch {
 	case s.held == nil:
@@ -142,7 +142,7 @@ func repeatEvent(s *stream, f frame) ([]frame, bool) {
 	return []frame{f}, false
 }
 
-// swapEvents exchanges two events that follow each other.
+// swapEvents exchanges two consecutive events.
 func swapEvents(s *stream, f frame) ([]frame, bool) {
 	switch held := s.held; {
 	case held != nil && f.change():
@@ -156,7 +156,7 @@ func swapEvents(s *stream, f frame) ([]frame, bool) {
 	return s.lose(f, s.begun() && f.change())
 }
 
-// changeEvent shows an object as it was before.
+// changeEvent shows an object in an earlier state.
 func changeEvent(s *stream, f frame) ([]frame, bool) {
 	before, seen := s.last[f.object.Metadata.Name]
 	if s.begun() && f.change() && f.Type == history.Modified && seen && before.object.Data["v"] != f.object.Data["v"] && s.mayLie() {
@@ -165,7 +165,7 @@ func changeEvent(s *stream, f frame) ([]frame, bool) {
 	return []frame{f}, false
 }
 
-// mistakeEvent says that an object was changed which has come into a selection.
+// mistakeEvent sends MODIFIED for an object that begins to match a selector.
 func mistakeEvent(s *stream, f frame) ([]frame, bool) {
 	if s.begun() && s.selects() && f.change() && f.Type == history.Added && s.mayLie() {
 		return []frame{typed(history.Modified, f.Object)}, true
@@ -181,7 +181,7 @@ func hurryBookmark(s *stream, f frame) ([]frame, bool) {
 	return []frame{f}, false
 }
 
-// hideEvent leaves out what hideWrite has chosen.
+// hideEvent leaves out the event that hideWrite has chosen.
 func hideEvent(s *stream, f frame) ([]frame, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,14 +4,14 @@ import "net/http"
 
 func (c *call) updates() bool { return c.method == http.MethodPut || c.method == http.MethodPatch }
 
-// put is the write of what a creation has, whether there is an object or not.
+// put is a write with the body of a creation, whether the object exists or not.
 func (c *call) put() *call {
 	other := *c
 	other.method, other.path = http.MethodPut, c.path+"/"+c.name
 	return &other
 }
 
-// hideWrite chooses a write of which no watch is told.
+// hideWrite chooses a write that is hidden from all watches.
 func hideWrite(p *Proxy, c *call) (*answer, error) {
 	if c.method != http.MethodPut || !p.mayLie() {
 		return nil, nil
@@ -31,7 +31,7 @@ func hideWrite(p *Proxy, c *call) (*answer, error) {
 	return a, err
 }
 
-// loseWrite acknowledges a write, at a revision of its own, that does not happen.
+// loseWrite acknowledges a write, with a new revision, that does not happen.
 func loseWrite(p *Proxy, c *call) (*answer, error) {
 	if !c.updates() || !p.mayLie() {
 		return nil, nil
@@ -47,7 +47,7 @@ func loseWrite(p *Proxy, c *call) (*answer, error) {
 	return a, err
 }
 
-// newRevision is one that no object of the round has: somebody elsewhere has it.
+// newRevision is a revision that no object of the round has: an object elsewhere has it.
 func (p *Proxy) newRevision(c *call) (int64, error) {
 	elsewhere := &call{Context: c, server: c.server, method: http.MethodPost, path: "/api/v1/namespaces/default/configmaps", contentType: "application/json",
 		body: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"elsewhere-"}}`)}
@@ -65,13 +65,13 @@ func loseDeletion(p *Proxy, c *call) (*answer, error) {
 		return nil, nil
 	}
 	dry := *c
-	dry.body = changed(c.body, func(fields, _ map[string]any) { fields["dryRun"] = []string{"All"} }) // options in a body make those of the query void
+	dry.body = changed(c.body, func(fields, _ map[string]any) { fields["dryRun"] = []string{"All"} }) // options in a body override those of the query
 	a, err := dry.do()
 	p.settle(err == nil && a.code == http.StatusOK)
 	return a, err
 }
 
-// ignorePrecondition writes over an object that is no longer the one that its writer has seen.
+// ignorePrecondition overwrites an object that has changed since its writer saw it.
 func ignorePrecondition(p *Proxy, c *call) (*answer, error) {
 	sent := read(c.body)
 	p.mu.Lock()
@@ -90,7 +90,7 @@ func ignorePrecondition(p *Proxy, c *call) (*answer, error) {
 	return a, err
 }
 
-// overwrite creates an object, and where there is one writes over it.
+// overwrite creates an object, or overwrites an existing one.
 func (p *Proxy) overwrite(c *call) (refused, over *answer, err error) {
 	if refused, err = c.do(); err != nil {
 		return nil, nil, err
@@ -99,13 +99,13 @@ func (p *Proxy) overwrite(c *call) (refused, over *answer, err error) {
 	if refused.code == http.StatusConflict && o.Reason == "AlreadyExists" {
 		over, err = c.put().do()
 	}
-	if over != nil && over.code != http.StatusOK { // it has gone meanwhile
+	if over != nil && over.code != http.StatusOK { // it was deleted meanwhile
 		over = nil
 	}
 	return refused, over, err
 }
 
-// writeRefused refuses a write that happens.
+// writeRefused reports a refusal of a write that happens.
 func writeRefused(p *Proxy, c *call) (*answer, error) {
 	if c.method != http.MethodPost || !p.mayLie() {
 		return nil, nil
@@ -115,7 +115,7 @@ func writeRefused(p *Proxy, c *call) (*answer, error) {
 	return refused, err
 }
 
-// createOver says that an object was created that was written over.
+// createOver reports the creation of an object that it overwrote.
 func createOver(p *Proxy, c *call) (*answer, error) {
 	if c.method != http.MethodPost || !p.mayLie() {
 		return nil, nil
@@ -128,7 +128,7 @@ func createOver(p *Proxy, c *call) (*answer, error) {
 	return a, err
 }
 
-// writeAgain does an acknowledged write once more, after another one of the object.
+// writeAgain repeats an acknowledged write after another write of the object.
 func writeAgain(p *Proxy, c *call) (*answer, error) {
 	if !c.updates() {
 		return nil, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/e2e/checker/history"
 )
 
-// client does one thing after the other until the time of the round is over.
+// client does one operation after the other until the time of the round is over.
 func (r *recorder) client(ctx context.Context, o *Options, number int) error {
 	random := rand.New(rand.NewPCG(o.Seed, uint64(number)))
 	over := time.Now().Add(o.Duration)
@@ -31,7 +31,7 @@ func (r *recorder) client(ctx context.Context, o *Options, number int) error {
 	return nil
 }
 
-// something does one of the operations; value is one that nobody else writes.
+// something does one of the operations; value is unique to this write.
 func (r *recorder) something(ctx context.Context, random *rand.Rand, o history.Operation, value string) error {
 	kinds := []string{history.Create, history.Create, history.Update, history.Update, history.Patch, history.Patch, history.Apply, history.Delete,
 		history.Get, history.Get, history.Get, history.List, history.List}
@@ -65,7 +65,7 @@ func (r *recorder) something(ctx context.Context, random *rand.Rand, o history.O
 	return r.write(ctx, o, []string{mergePatch, strategicPatch, jsonPatch}[random.IntN(3)])
 }
 
-// conditions gives some writes preconditions: the object as somebody last saw it.
+// conditions gives some writes preconditions: the state of the object that a client saw last.
 func (r *recorder) conditions(random *rand.Rand, o *history.Operation) {
 	known := r.known(o.Name)
 	if known == nil || o.Kind == history.Create || o.Kind == history.Apply || random.IntN(2) == 0 {

@@ -15,19 +15,19 @@ import (
 const (
 	// watchesOfAColor is how many watches of a crowd see the same objects.
 	watchesOfAColor = 20
-	// listsOf is how many lists other clients would do for one of a crowd: the verifier takes a list for a read of each object.
+	// listsOf is how many lists other clients do for each list of a crowd: the verifier treats a list as a read of each object.
 	listsOf = 25
-	// padding is how many bytes the objects of a crowd have, so that what is not read does not fit into buffers.
+	// padding is the size of the objects of a crowd in bytes, so that unread data does not fit into buffers.
 	padding = 1 << 10
-	// sip is what a reluctant reader reads at once, and reluctance how long it does not read then, at most.
+	// sip is the amount that a reluctant reader reads at once, and reluctance its longest pause after that.
 	sip        = 4 << 10
 	reluctance = 2 * time.Second
 )
 
-// crowd is what is different where clients are thousands; nil: they are not.
+// crowd has the differences for thousands of clients; nil: there are few.
 type crowd struct {
 	colors    []string
-	reluctant int // the last watches of so many see everything, and hardly read
+	reluctant int // so many of the last watches see everything, and read slowly
 	padding   string
 }
 
@@ -42,7 +42,7 @@ func newCrowd(o *Options) *crowd {
 	return c
 }
 
-// color chooses one.
+// color chooses a color.
 func (r *recorder) color(random *rand.Rand) string {
 	if r.crowd != nil {
 		return r.crowd.colors[random.IntN(len(r.crowd.colors))]
@@ -58,10 +58,10 @@ func (r *recorder) selector(color string) string {
 	return label + "=" + color
 }
 
-// without says that there is no list this time.
+// without says that this list is skipped.
 func (c *crowd) without(random *rand.Rand) bool { return c != nil && random.IntN(listsOf) > 0 }
 
-// data is that of an object.
+// data is the content of an object.
 func (c *crowd) data(value string) map[string]any {
 	if c == nil {
 		return map[string]any{"v": value}
@@ -69,8 +69,8 @@ func (c *crowd) data(value string) map[string]any {
 	return map[string]any{"v": value, "padding": c.padding}
 }
 
-// watch waits until it is the time of a watcher, and says what it sees: everything from the start, read by somebody who hardly does, or one color, from
-// a revision or with the state.
+// watch waits for the start of a watcher, and sets its selection: everything from the start, with a reluctant reader, or one color, from a revision
+// or with the state.
 func (c *crowd) watch(ctx context.Context, r *recorder, o *Options, w history.Watch, random *rand.Rand) history.Watch {
 	w.Bookmarks = true
 	if c.hardlyReads(&w) {
@@ -89,7 +89,7 @@ func (c *crowd) watch(ctx context.Context, r *recorder, o *Options, w history.Wa
 	return w
 }
 
-// hardlyReads says whether a watch is one of those that see everything and hardly read.
+// hardlyReads says whether a watch is one of those that see everything and read slowly.
 func (c *crowd) hardlyReads(w *history.Watch) bool {
 	return c != nil && w.Select == "" && -2-w.Client >= 0 && -2-w.Client < c.reluctant
 }
@@ -106,7 +106,7 @@ func (c *crowd) streams(t *Target, w *history.Watch) *http.Client {
 	}
 }
 
-// reader is what a stream is read by.
+// reader returns the reader of a stream.
 func (c *crowd) reader(ctx context.Context, r *recorder, w *history.Watch, body io.Reader) io.Reader {
 	if !c.hardlyReads(w) {
 		return body
@@ -114,7 +114,7 @@ func (c *crowd) reader(ctx context.Context, r *recorder, w *history.Watch, body 
 	return &reluctantReader{ctx: ctx, ended: r.ended, from: body, Rand: rand.New(rand.NewPCG(uint64(-w.Client), uint64(w.At)))}
 }
 
-// reluctantReader reads little, and then for a while nothing, until the history has ended.
+// reluctantReader reads little, and then pauses for a while, until the history has ended.
 type reluctantReader struct {
 	*rand.Rand
 	ctx   context.Context

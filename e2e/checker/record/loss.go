@@ -10,13 +10,13 @@ import (
 	"github.com/rowlock/rowlock/e2e/checker/history"
 )
 
-// oldWatches and oldLists are how many clients go on where they were before writes are lost.
+// oldWatches and oldLists are the numbers of watches and lists that continue across the loss of writes.
 const (
 	oldWatches = 12
 	oldLists   = 6
 )
 
-// value is one that nobody else writes, not even in the history before.
+// value is unique to a write, also in the earlier history.
 func (r *recorder) value(a, b int) string {
 	if r.history.Loss != nil {
 		return fmt.Sprintf("after-%d-%d", a, b)
@@ -24,7 +24,7 @@ func (r *recorder) value(a, b int) string {
 	return fmt.Sprintf("%d-%d", a, b)
 }
 
-// lose lets writes be lost, and begins the history with what is left. Before, watches are opened and lists begun, which go on afterwards.
+// lose lets writes be lost, and begins the history with the remaining state. Before, it opens watches and begins lists, which continue afterwards.
 func (r *recorder) lose(ctx, watching context.Context, o *Options, watchers *sync.WaitGroup, errs *errorList) error {
 	r.history.Loss = o.Loss
 	r.latest = o.Loss.Told
@@ -46,7 +46,7 @@ func (r *recorder) lose(ctx, watching context.Context, o *Options, watchers *syn
 		if i%2 == 1 {
 			w.At -= random.Int64N(span)
 		}
-		if i%4 < 2 { // open when it happens, if it was not lost before
+		if i%4 < 2 { // open during the loss, if it was not lost before
 			watchers.Go(func() { errs.add(r.watch(watching, w, 0)) })
 		} else {
 			defer func() { watchers.Go(func() { errs.add(r.watch(watching, w, 0)) }) }()
@@ -55,7 +55,7 @@ func (r *recorder) lose(ctx, watching context.Context, o *Options, watchers *syn
 	if err := o.Lose(); err != nil {
 		return err
 	}
-	// A server that nobody has asked for what is most recent need not know what has happened; one that was asked has to.
+	// A server that was not asked for the most recent state need not know of the loss; one that was asked has to.
 	half := oldLists / 2
 	if err := r.ofBefore(ctx, o, random, lists[:half], tokens[:half]); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (r *recorder) lose(ctx, watching context.Context, o *Options, watchers *syn
 	return r.ofBefore(ctx, o, random, lists[half:], tokens[half:])
 }
 
-// left begins the history with what is left, and asks all servers for it.
+// left begins the history with the remaining state, and asks all servers for it.
 func (r *recorder) left(ctx context.Context, l *history.Loss) error {
 	list, err := r.begin(ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ func (r *recorder) left(ctx context.Context, l *history.Loss) error {
 	return nil
 }
 
-// ofBefore asks for the further pages of lists of before the loss, and for the state at revisions of before.
+// ofBefore requests the further pages of earlier lists, and the state at earlier revisions.
 func (r *recorder) ofBefore(ctx context.Context, o *Options, random *rand.Rand, lists []history.Operation, tokens []string) error {
 	if err := r.goOn(ctx, lists, tokens); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (r *recorder) ofBefore(ctx context.Context, o *Options, random *rand.Rand, 
 	return nil
 }
 
-// goOn asks for the second pages of lists, until there are answers.
+// goOn requests the second pages of lists, until they are answered.
 func (r *recorder) goOn(ctx context.Context, lists []history.Operation, tokens []string) error {
 	for i := range lists {
 		op := &lists[i]

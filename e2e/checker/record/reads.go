@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/e2e/checker/history"
 )
 
-// versions puts what is to be read into a query.
+// versions adds the requested revision to a query.
 func versions(query url.Values, match string, at int64) {
 	switch match {
 	case history.Any:
@@ -23,11 +23,11 @@ func versions(query url.Values, match string, at int64) {
 	}
 }
 
-// get gets an object, as the operation says, and records it.
+// get gets an object according to the operation, and records it.
 func (r *recorder) get(ctx context.Context, o history.Operation) error {
 	query := url.Values{}
 	versions(query, o.Match, o.At)
-	query.Del("resourceVersionMatch") // which a get has not
+	query.Del("resourceVersionMatch") // a get does not have it
 	o.Call = r.now()
 	answer, code, err := r.ask(ctx, r.targets[o.Server], http.MethodGet, r.path(o.Name, query), "", nil)
 	o.Return, o.Code = r.now(), code
@@ -48,10 +48,10 @@ func (r *recorder) get(ctx context.Context, o history.Operation) error {
 	return nil
 }
 
-// triesOfPage is how often a page is asked for whose answer does not come. The token stays good, and it may be another server that answers.
+// triesOfPage is how often a page without an answer is requested. The token stays valid, also on another server.
 const triesOfPage = 3
 
-// list lists objects, all pages, as the operation says, and records it.
+// list lists objects, all pages, according to the operation, and records it.
 func (r *recorder) list(ctx context.Context, o history.Operation) error {
 	token := ""
 	o.Call = r.now()
@@ -79,7 +79,7 @@ func (r *recorder) list(ctx context.Context, o history.Operation) error {
 	return nil
 }
 
-// page asks for the first page, or for that of a token.
+// page requests the first page, or that of a token.
 func (r *recorder) page(ctx context.Context, o *history.Operation, token string) (page history.Page, next string, err error) {
 	query := url.Values{}
 	if token == "" {

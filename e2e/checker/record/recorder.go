@@ -1,16 +1,15 @@
-// Package record lets clients work on servers of the Kubernetes API and records what they ask and are told, for package history to
-// verify. Clients are net/http without client-go: every request that is sent and every byte that is received is known, nothing is tried again in
-// silence, and no cache stands between.
+// Package record lets clients work on servers of the Kubernetes API and records their requests and answers for package history to verify. Clients are
+// net/http without client-go: every request and every received byte is known, nothing is retried silently, and there is no cache.
 //
-//	recorder.go   the recorder: clock, operations, what is known of revisions
+//	recorder.go   the recorder: clock, operations, known revisions
 //	request.go    one request
 //	writes.go     create, update, patch, apply, delete
 //	reads.go      get, list, pages
-//	watches.go    watches, resumed where they end
-//	client.go     what a client does
+//	watches.go    watches, resumed when they end
+//	client.go     the operations of a client
 //	workload.go   a round: clients and watchers in an empty namespace
-//	loss.go       a round in a namespace of which writes were lost
-//	crowd.go      what is different where they are thousands
+//	loss.go       a round in a namespace that has lost writes
+//	crowd.go      rounds with thousands of clients
 package record
 
 import (
@@ -26,32 +25,32 @@ import (
 type Target struct {
 	// URL is the base of all requests.
 	URL string
-	// Client and Watches have the credentials; Watches sends the requests for streams, of which each has a connection.
+	// Client and Watches have the credentials; Watches sends the requests for streams, with a connection for each.
 	Client, Watches *http.Client
-	// Reluctant is for clients that hardly read: what they do not read has to stay with the server.
+	// Reluctant is for clients that read slowly: unread data has to stay with the server.
 	Reluctant *http.Client
 }
 
-// recorder is what the clients of a round share.
+// recorder is shared by the clients of a round.
 type recorder struct {
 	targets   []Target
 	namespace string
 	patience  time.Duration // for one answer
-	crowd     *crowd        // nil: the clients are few
+	crowd     *crowd        // nil: few clients
 	began     time.Time
 
 	ended chan struct{} // closed when history.End is known
 
 	mu      sync.Mutex
 	history history.History
-	latest  int64                      // the highest revision that anybody was told
-	objects map[string]*history.Object // as somebody last saw them, for preconditions
+	latest  int64                      // the highest revision that any client was told
+	objects map[string]*history.Object // as last seen by a client, for preconditions
 }
 
 // now is the time since the recorder began, in nanoseconds, by a clock that does not jump.
 func (r *recorder) now() int64 { return int64(time.Since(r.began)) }
 
-// learn takes note of an object, or of a revision where it has no name.
+// learn notes an object, or only a revision if it has no name.
 func (r *recorder) learn(o history.Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,14 +60,14 @@ func (r *recorder) learn(o history.Object) {
 	}
 }
 
-// known returns an object as somebody last saw it; nil: nobody did.
+// known returns an object as last seen by a client, or nil.
 func (r *recorder) known(name string) *history.Object {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.objects[name]
 }
 
-// reached is the highest revision that anybody was told.
+// reached is the highest revision that any client was told.
 func (r *recorder) reached() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +86,7 @@ func (r *recorder) addWatch(w history.Watch) {
 	r.history.Watches = append(r.history.Watches, w)
 }
 
-// within returns a context that ends when an answer is no longer waited for.
+// within returns a context that limits the wait for an answer.
 func (r *recorder) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, r.patience)
 }

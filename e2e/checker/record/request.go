@@ -18,7 +18,7 @@ import (
 // label is the label whose value is the color.
 const label = "color"
 
-// wire is what is read of an object, a list, a Status or a bookmark.
+// wire has the parsed fields of an object, a list, a Status or a bookmark.
 type wire struct {
 	Kind     string `json:"kind"`
 	Code     int    `json:"code"`
@@ -39,10 +39,10 @@ type wire struct {
 	Items []wire            `json:"items"`
 }
 
-// errBody says that a server sent something that is no answer. It is not a fault of the network: those cut an answer short.
+// errBody means that a server sent an invalid answer. That is no fault of the network: those cut an answer short.
 var errBody = errors.New("not an answer of the API")
 
-// errNotSent says that there was no connection for a request: it has not happened.
+// errNotSent means that there was no connection for a request: it has not happened.
 var errNotSent = errors.New("no connection")
 
 func (w *wire) revision() (int64, error) {
@@ -91,7 +91,7 @@ func send(ctx context.Context, target Target, method, path, contentType string, 
 	return target.Client.Do(request)
 }
 
-// ask sends a request and reads the answer. The code is 0 where there is none, or not all of it.
+// ask sends a request and reads the answer. The code is 0 without a complete answer.
 func (r *recorder) ask(ctx context.Context, target Target, method, path, contentType string, body any) (*wire, int, error) {
 	ctx, cancel := r.within(ctx)
 	defer cancel()

@@ -15,26 +15,24 @@ import (
 // pause is how long a watcher waits before it asks again after an error.
 const pause = 50 * time.Millisecond
 
-// frame is what a watch receives.
+// frame is a frame that a watch receives.
 type frame struct {
 	Type   string `json:"type"`
 	Object wire   `json:"object"`
 }
 
-// silence is how long a stream that is silent is taken for one that goes on.
+// silence is how long a silent stream counts as alive.
 const silence = 30 * time.Second
 
-// resumed is how long the server is asked to serve a stream that goes on where another was: watches are often resumed. One that follows a
-// stream which has brought the watch no further is served for twice as long, up to resumedMost, so that it comes to the end on a slow
-// machine, too.
+// resumed is the timeout that a continued stream asks for: watches are often resumed. A stream that follows one without progress asks for twice as
+// long, up to resumedMost, so that the watch reaches the end on a slow machine, too.
 const (
 	resumed     = 4 * time.Second
 	resumedMost = 32 * time.Second
 )
 
-// watch keeps a watch open until the history has come to its end: where a stream ends, another goes on from the revision at which it
-// was. The streams that are over are recorded, and so is the last. What the watch begins with, and whether it is served for seconds only, is
-// w's and last's.
+// watch keeps a watch open until the history has ended: when a stream ends, another continues from its last revision. All streams are recorded. w
+// defines the start of the watch, and lasts whether its first stream is served for seconds only.
 func (r *recorder) watch(ctx context.Context, w history.Watch, lasts time.Duration) error {
 	for ctx.Err() == nil {
 		reached, done, err := r.stream(ctx, &w, lasts)
@@ -48,10 +46,10 @@ func (r *recorder) watch(ctx context.Context, w history.Watch, lasts time.Durati
 		}
 		next := history.Watch{Client: w.Client, Server: (w.Server + 1) % len(r.targets), Match: w.Match, At: w.At, Initial: w.Initial,
 			Bookmarks: true, Select: w.Select}
-		if reached > 0 { // it has had the state, or something after it
+		if reached > 0 { // it has had the state, or later events
 			next.Match, next.At, next.Initial = history.Exact, reached, false
 		}
-		if w.Code == http.StatusGone { // as informers do; whether it was right to refuse it is for the verifier to say
+		if w.Code == http.StatusGone { // as informers do; the verifier decides whether the refusal was right
 			next.Match, next.At, next.Initial = history.MostRecent, 0, true
 		}
 		switch {
@@ -68,7 +66,7 @@ func (r *recorder) watch(ctx context.Context, w history.Watch, lasts time.Durati
 		}
 		w = next
 	}
-	// The end did not come in time. That is for the verifier to say, which sees a watch that should be complete.
+	// The end did not come in time. The verifier reports that, as it sees a watch that should be complete.
 	w.Complete, w.Code = true, http.StatusOK
 	r.addWatch(w)
 	return nil
@@ -102,8 +100,8 @@ func (r *recorder) watchQuery(w *history.Watch, lasts time.Duration) url.Values 
 	return query
 }
 
-// stream is one request. It returns the revision from which the watch can be resumed, 0 where that is not known: an unmarked state
-// may have been cut short. done says that the end of the history was reached.
+// stream is one request. It returns the revision from which the watch can be resumed, or 0 if that is unknown: an unmarked state may have been cut
+// short. done says that the end of the history was reached.
 func (r *recorder) stream(ctx context.Context, w *history.Watch, lasts time.Duration) (_ int64, done bool, err error) {
 	var reached atomic.Int64
 	ctx, cancel := context.WithCancel(ctx)
@@ -111,7 +109,7 @@ func (r *recorder) stream(ctx context.Context, w *history.Watch, lasts time.Dura
 	if w.Match == history.Exact {
 		reached.Store(w.At)
 	}
-	// Whoever is at the end before it is known that this is the end hears nothing more.
+	// A watch that reaches the end before the end is known gets no further event.
 	go func() {
 		select {
 		case <-ctx.Done():
@@ -122,7 +120,7 @@ func (r *recorder) stream(ctx context.Context, w *history.Watch, lasts time.Dura
 		}
 	}()
 	w.Call = r.now()
-	// Whoever does not begin to answer is given up; a stream may be silent for longer.
+	// A stream that does not begin to answer is abandoned; one that has begun may be silent for longer.
 	silent := time.AfterFunc(r.patience, cancel)
 	defer silent.Stop()
 	target := r.targets[w.Server]
@@ -144,7 +142,7 @@ func (r *recorder) stream(ctx context.Context, w *history.Watch, lasts time.Dura
 	}
 }
 
-// frame takes the next frame of a stream; false: there is none.
+// frame reads the next frame of a stream; false: there is none.
 func (r *recorder) frame(d *json.Decoder, w *history.Watch, reached *atomic.Int64) (more bool, err error) {
 	var f frame
 	if d.Decode(&f) != nil {
@@ -164,7 +162,7 @@ func (r *recorder) frame(d *json.Decoder, w *history.Watch, reached *atomic.Int6
 		return false, err
 	}
 	w.Events = append(w.Events, e)
-	// In a state that is not marked, revisions come in any order; its last object is the one that ends the history.
+	// In a state without an end mark, revisions come in any order; its last object is the one that ends the history.
 	if reached.Load() > 0 || e.InitialEnd || !w.Initial && (f.Type != history.Added || e.Object.Name == lastName) {
 		reached.Store(max(reached.Load(), e.Object.Revision))
 	}
@@ -172,7 +170,7 @@ func (r *recorder) frame(d *json.Decoder, w *history.Watch, reached *atomic.Int6
 	return true, nil
 }
 
-// over says whether the end of the history is known, and a revision is there.
+// over says whether the end of the history is known, and a revision has reached it.
 func (r *recorder) over(revision int64) bool {
 	select {
 	case <-r.ended:

@@ -12,32 +12,32 @@ import (
 	"github.com/rowlock/rowlock/e2e/checker/history"
 )
 
-// Options say what a round is.
+// Options define a round.
 type Options struct {
 	// Targets are the servers, all of one store.
 	Targets []Target
-	// Namespace is made by the round, and has to be a new one.
+	// Namespace is created by the round, and must not exist before.
 	Namespace string
-	// Seed chooses what clients do. When they do it, and so what they are told, is chosen by nobody.
+	// Seed chooses the operations of clients, but not their timing, and so not their answers.
 	Seed uint64
 	// Duration is how long clients work.
 	Duration time.Duration
-	// Clients and Watchers are how many there are; Names is how many objects the clients share.
+	// Clients and Watchers are their numbers; Names is the number of objects that the clients share.
 	Clients, Watchers, Names int
-	// Crowd says that clients and watches are thousands: lists are rare, each watch selects one of many colors, and Reluctant of them, which see
-	// everything, hardly read until the clients have ended.
+	// Crowd says that clients and watches are thousands: lists are rare, and each watch selects one of many colors. Reluctant of the watches see
+	// everything, and read slowly until the clients have ended.
 	Crowd     bool
 	Reluctant int
-	// Midway is called, if it is there, in the middle of the round, with a revision that somebody was told.
+	// Midway, if not nil, is called in the middle of the round, with a revision that a client was told.
 	Midway func(told int64) error
 	// Leave says that the namespace is still needed.
 	Leave bool
-	// Loss says that the round goes on in the namespace where another was, of which writes are lost when Lose has returned; nil: none are.
+	// Loss makes the round continue in the namespace of an earlier one, whose writes are lost when Lose has returned; nil: none are.
 	Loss *history.Loss
 	Lose func() error
-	// Patience is how long a client waits for an answer.
+	// Patience is the longest wait of a client for an answer.
 	Patience time.Duration
-	// EndWithin is how long servers may take, after the clients have ended, until they answer again and watches have come to the end.
+	// EndWithin is how long servers may take, after the clients have ended, until they answer again and watches have reached the end.
 	EndWithin time.Duration
 }
 
@@ -49,7 +49,7 @@ const lastName = "zzz-end"
 
 var colors = []string{"red", "blue"}
 
-// Round lets clients and watchers work for a while and returns the history of what they did. Faults are no errors: they are in the history.
+// Round lets clients and watchers work for a while and returns their history. Faults are no errors: they are in the history.
 func Round(ctx context.Context, o Options) (*history.History, error) {
 	r := &recorder{targets: o.Targets, namespace: o.Namespace, patience: o.Patience, began: time.Now(), ended: make(chan struct{}), objects: map[string]*history.Object{},
 		crowd: newCrowd(&o)}
@@ -114,7 +114,7 @@ func (l *errorList) add(err error) {
 	}
 }
 
-// prepare makes the namespace and looks at which revision it is empty.
+// prepare creates the namespace and determines the revision at which it is empty.
 func (r *recorder) prepare(ctx context.Context) error {
 	body := map[string]any{"metadata": map[string]any{"name": r.namespace}}
 	_, err := r.until(ctx, readyWithin, func() (bool, error) {
@@ -131,7 +131,7 @@ func (r *recorder) prepare(ctx context.Context) error {
 	return err
 }
 
-// begin lists what is there, and begins the history at the revision of that.
+// begin lists the objects, and begins the history at the list's revision.
 func (r *recorder) begin(ctx context.Context) (list *wire, err error) {
 	_, err = r.until(ctx, readyWithin, func() (_ bool, err error) {
 		var code int
@@ -171,7 +171,7 @@ func (r *recorder) watcher(ctx context.Context, o *Options, number int) error {
 	if r.crowd != nil && number >= len(r.targets) {
 		return r.watch(ctx, r.crowd.watch(ctx, r, o, w, random), 0)
 	}
-	if number >= len(r.targets) { // the first of each server sees everything from the start
+	if number >= len(r.targets) { // the first watcher of each server sees everything from the start
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Duration(random.Int64N(int64(o.Duration)))):
@@ -189,7 +189,7 @@ func (r *recorder) watcher(ctx context.Context, o *Options, number int) error {
 	return r.watch(ctx, w, lasts)
 }
 
-// some is a revision of the history, often one of the last.
+// some returns a revision of the history, often one of the last.
 func (r *recorder) some(random *rand.Rand) int64 {
 	reached := r.reached()
 	span := reached - r.history.Start + 1
@@ -199,7 +199,7 @@ func (r *recorder) some(random *rand.Rand) int64 {
 	return reached - random.Int64N(span)
 }
 
-// finish writes the last object so that every watch, of whatever color, has an event of it, and returns its revision.
+// finish writes the last object so that every watch, of any color, has an event of it, and returns its revision.
 func (r *recorder) finish(ctx context.Context, within time.Duration) (int64, error) {
 	last := colors
 	if r.crowd != nil {
@@ -222,7 +222,7 @@ func (r *recorder) finish(ctx context.Context, within time.Duration) (int64, err
 	return r.known(lastName).Revision, nil
 }
 
-// cleanUp deletes the namespace, as long as somebody answers: a long run has many.
+// cleanUp deletes the namespace, if a server still answers: a long run has many.
 func (r *recorder) cleanUp(ctx context.Context) {
 	_, _, _ = r.ask(ctx, r.targets[0], http.MethodDelete, "/api/v1/namespaces/"+r.namespace, plainJSON, nil)
 }

@@ -18,7 +18,7 @@ const (
 	applyPatch     = "application/apply-patch+yaml"
 )
 
-// write does a write, as the operation says, and records the answer.
+// write does a write according to the operation, and records the answer.
 func (r *recorder) write(ctx context.Context, o history.Operation, patchType string) error {
 	method, path, contentType, body := r.writeRequest(&o, patchType)
 	o.Call = r.now()
@@ -34,7 +34,7 @@ func (r *recorder) write(ctx context.Context, o history.Operation, patchType str
 	return nil
 }
 
-// takeAnswer notes what the write was answered with.
+// takeAnswer notes the answer to a write.
 func (r *recorder) takeAnswer(o *history.Operation, answer *wire) error {
 	switch {
 	case answer == nil:
@@ -49,7 +49,7 @@ func (r *recorder) takeAnswer(o *history.Operation, answer *wire) error {
 		return err
 	}
 	o.Object = &history.Object{Name: o.Name, UID: answer.Details.UID}
-	if answer.Kind != "Status" { // the object as it was last
+	if answer.Kind != "Status" { // the last state of the object
 		o.Object.UID = answer.Metadata.UID
 	}
 	if o.Object.UID == "" {

@@ -18,9 +18,9 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// jumping is the clock of a server, which stays what it is when the server is killed and started again.
+// jumping is the clock of a server, which keeps its offset when the server is killed and started again.
 type jumping struct {
-	offset  time.Duration // by the one who injects faults
+	offset  time.Duration // used only by the injector of faults
 	running *clock.Clock  // nil: the server does not run yet
 }
 
@@ -40,10 +40,10 @@ func (j *jumping) set(offset time.Duration) error {
 	return j.running.Set(offset)
 }
 
-// token is that of clients whose servers have clocks that jump: certificates would end, or begin later.
+// token is the clients' token for servers whose clocks jump: certificates would have ended, or not begun yet.
 const token = "whatever-the-time"
 
-// giveClock gives the next server a clock of its own. From the start, it shows another time than that of the others.
+// giveClock gives the next server a clock of its own. From the start, it shows another time than those of the others.
 func (s *servers) giveClock(options *harness.RowlockOptions) {
 	j := &jumping{offset: []time.Duration{0, 3 * time.Second, -40 * time.Minute}[len(s.clocks)%3]}
 	s.clocks = append(s.clocks, j)
@@ -66,11 +66,12 @@ func (s *servers) credentials() (*rest.Config, error) {
 	return &rest.Config{Host: config.Host, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, nil
 }
 
-// units of which a jump has up to sixty: within a second, and up to years. The years are those in which clocks can be: of one that was never set, and of
-// certificates that have all ended.
+// units are the units of a jump, which has up to sixty of one: from less than a second up to years. The years cover real clocks: one that was never
+// set, and one at which all certificates have ended.
 var units = []time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, 365 * 24 * time.Hour}
 
-// jump has the clock of a server show another time: a little or much later or earlier than the right one, or that. It stays so until the next jump.
+// jump makes the clock of a server show another time: a little or much later or earlier than the right one, or the right one. It stays so until the
+// next jump.
 func (b *breaker) jump() (bool, error) {
 	i := b.one()
 	offset := time.Duration(0)
@@ -86,7 +87,7 @@ func (b *breaker) jump() (bool, error) {
 	return true, b.recovers(i)
 }
 
-// settle sets all clocks right. What they have shown is not to matter for long.
+// settle sets all clocks right. The former times must not matter for long.
 func (s *servers) settle(ctx context.Context) error {
 	for i, j := range s.clocks {
 		if err := j.set(0); err != nil {
@@ -115,7 +116,7 @@ func (s *servers) usable(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	config.Dial = (&net.Dialer{}).DialContext // of its own: each try is a handshake
+	config.Dial = (&net.Dialer{}).DialContext // a dialer of its own, so that each try is a handshake
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err

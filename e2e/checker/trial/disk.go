@@ -16,14 +16,14 @@ import (
 
 const (
 	databaseFile = "rowlock.db"
-	// commitCalls is how many of the system calls after the end of a commit a server is killed at, in turn: a commit has fewer, unless it moves the log
-	// into the file.
+	// commitCalls is the number of system calls after the end of a commit at which a server is killed, in turn: a commit has fewer, unless it moves the
+	// log into the file.
 	commitCalls = 32
-	// recoverWithin is how long a server may take to be ready once nothing is broken.
+	// recoverWithin is how long a server may take to be ready after a fault.
 	recoverWithin = 30 * time.Second
 )
 
-// mount makes the disk of SQLite's files.
+// mount mounts the disk for SQLite's files.
 func (s *servers) mount(o *Options, at string) (err error) {
 	if err := os.MkdirAll(at, 0o700); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (b *breaker) systemCall() (bool, error) {
 	return true, b.restart(b.ctx, 0, func() {})
 }
 
-// killAt kills the server at a system call, and says whether there was one soon enough. Until Spare, nothing is written to the disk.
+// killAt kills the server at a system call, and returns whether there was one soon enough. Until Spare, nothing is written to the disk.
 func (b *breaker) killAt(call int, moment disk.Moment) bool {
 	server := b.running[0]
 	killed := b.disk.KillAt(call, moment, func() { _ = server.Signal(syscall.SIGKILL) })
@@ -66,7 +66,7 @@ func (b *breaker) killAt(call int, moment disk.Moment) bool {
 	}
 }
 
-// power kills the server somewhere in a commit, and the disk loses what was not flushed.
+// power kills the server somewhere in a commit, and the disk loses unflushed data.
 func (b *breaker) power() (bool, error) {
 	if !b.killAt(b.IntN(commitCalls), disk.Moment(b.IntN(int(disk.Moments)))) {
 		return false, nil
@@ -80,10 +80,10 @@ func (b *breaker) full() (bool, error) {
 	return b.broken(disk.Fault{Full: true, Room: b.Int64N(64 << 10)})
 }
 
-// readOnly lets nobody write for a while, as file systems do after errors.
+// readOnly makes all writes fail for a while, as file systems do after errors.
 func (b *breaker) readOnly() (bool, error) { return b.broken(disk.Fault{Write: syscall.EROFS}) }
 
-// io has reads, writes and flushes fail for a while: all, or some.
+// io makes reads, writes and flushes fail for a while: all, or some.
 func (b *breaker) io() (bool, error) {
 	f := disk.Fault{OneOf: 1 + b.IntN(20)}
 	which := 1 + b.IntN(7)
@@ -95,12 +95,12 @@ func (b *breaker) io() (bool, error) {
 	return b.broken(f)
 }
 
-// slow has each read, write and flush take longer for a while.
+// slow makes each read, write and flush take longer for a while.
 func (b *breaker) slow() (bool, error) {
 	return b.broken(disk.Fault{Delay: time.Millisecond << b.IntN(8)})
 }
 
-// broken breaks the disk for a while. The server has to go on, and to be ready soon after.
+// broken breaks the disk for a while. The server has to keep running, and to be ready soon after.
 func (b *breaker) broken(f disk.Fault) (bool, error) {
 	b.disk.Break(f)
 	b.wait(100*time.Millisecond, 2*time.Second)
@@ -141,10 +141,10 @@ func (b *breaker) recovers(i int) error {
 	}
 }
 
-// damaged is what a server says last that ends because its file is damaged.
+// damaged is the last message of a server that ends because its file is damaged.
 var damaged = regexp.MustCompile(`Error: [^\n]*(malformed|corrupt|damaged|not a database)[^\n]*\s*$`)
 
-// pageSize is what SQLite says in the beginning of a file; 0 where the file has none yet.
+// pageSize is SQLite's page size from the beginning of a file; 0 if the file has none yet.
 func pageSize(start []byte) int {
 	if len(start) < 18 {
 		return 0
@@ -155,8 +155,8 @@ func pageSize(start []byte) int {
 	return 65536
 }
 
-// corrupt replaces a page of the database, by zeros or by bytes that mean nothing. The server may refuse to start, and then says why; where it
-// starts, it must not show anything that was not written. Later the page is what it was.
+// corrupt replaces a page of the database by zeros or by random bytes. The server may refuse to start, and then has to say why; if it starts, it must
+// not show anything that was not written. Later the page is restored.
 func (b *breaker) corrupt() (bool, error) {
 	b.running[0].Kill()
 	page := make([]byte, pageSize(b.disk.Start(databaseFile, 18)))

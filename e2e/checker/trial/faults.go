@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// fault is something that breaks, and is whole again when its function returns; it says whether anything did break.
+// fault is a fault that has ended when its function returns; the result says whether it took effect.
 type fault struct {
-	on    string // the database that has it; empty: both
+	on    string // the database that it applies to; empty: both
 	disk  bool   // it is one of disks
 	clock bool   // it is one of clocks
 	do    func(*breaker) (bool, error)
 }
 
-// The names of the faults, in the order in which they are told.
+// The names of the faults, in the order of reports.
 var order = []string{"kill", "stop", "clock", "terminate", "cut", "commit", "half-open", "postmaster",
 	"system-call", "power", "full", "read-only", "io", "slow", "corrupt"}
 
@@ -41,15 +41,15 @@ var faults = map[string]fault{
 	"corrupt":     {on: SQLite, disk: true, do: (*breaker).corrupt},
 }
 
-// breaker breaks servers and what is around them.
+// breaker injects faults into servers and their environment.
 type breaker struct {
 	*servers
 	*rand.Rand
 	ctx   context.Context // ends with the trial
-	round context.Context // ends with the time of the clients: nothing stays broken longer
+	round context.Context // ends with the time of the clients, and every fault with it
 }
 
-// inject breaks one thing after the other until the round is over.
+// inject injects one fault after the other until the round is over.
 func (s *servers) inject(round, ctx context.Context, o *Options, random *rand.Rand, count map[string]int) error {
 	b := &breaker{servers: s, Rand: random, ctx: ctx, round: round}
 	pause := cmp.Or(o.Pause, 2*time.Second)
@@ -81,7 +81,7 @@ func (b *breaker) kill() (bool, error) {
 	return true, b.restart(b.ctx, b.one(), func() { b.wait(0, 300*time.Millisecond) })
 }
 
-// hang stops a server for a while. To the others, and to its database, it looks like one that has lost its network.
+// hang stops a server for a while. To the other servers, and to its database, it looks like one that has lost its network.
 func (b *breaker) hang() (bool, error) {
 	server := b.running[b.one()]
 	if err := server.Signal(syscall.SIGSTOP); err != nil {
@@ -91,7 +91,7 @@ func (b *breaker) hang() (bool, error) {
 	return true, server.Signal(syscall.SIGCONT)
 }
 
-// terminate has Postgres end a connection of a server, whichever.
+// terminate makes Postgres end any connection of a server.
 func (b *breaker) terminate() (bool, error) {
 	return true, b.cluster.Run("psql", "--quiet", "--no-psqlrc", "--command", `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1`)
@@ -114,7 +114,8 @@ func (b *breaker) commit() (bool, error) {
 	return b.proxy.BreakAtCommit(0) < times, nil
 }
 
-// halfOpen has the network between servers and Postgres lose everything for a while: the connections of that time never recover, and nobody is told.
+// halfOpen makes the network between servers and Postgres lose everything for a while: the connections of that time never recover, and neither end
+// notices.
 func (b *breaker) halfOpen() (bool, error) {
 	b.proxy.Lose()
 	b.wait(100*time.Millisecond, 2*time.Second)

@@ -19,29 +19,28 @@ import (
 )
 
 const (
-	// lyingRounds bounds how many rounds there are in which a server has no occasion to lie as often as it is to. Each lasts twice as long as the
-	// one before it, for machines that are slow.
+	// lyingRounds limits the rounds in which a server has too few occasions to lie. Each lasts twice as long as the previous one, for slow machines.
 	lyingRounds = 7
 	// lyingAtOnce is how many proxies lie about one server at once, each in a namespace of its own.
 	lyingAtOnce = 4
 )
 
-// Lie is what became of one way to lie.
+// Lie is the result of one way to lie.
 type Lie struct {
 	liar.Lie
-	// Rounds is how many there were until the server had lied.
+	// Rounds is the number of rounds until the server had lied.
 	Rounds int
-	// Found are the violations of the round in which it did.
+	// Found are the violations of that round.
 	Found []history.Violation
 }
 
-// Caught says whether one of the rules was found broken that the lie breaks.
+// Caught says whether the verifier found one of the rules broken that the lie breaks.
 func (l *Lie) Caught() bool {
 	return slices.ContainsFunc(l.Found, func(v history.Violation) bool { return slices.Contains(l.Rules, v.Rule) })
 }
 
-// Lies lets clients work on a server that lies, in each of the ways that package liar knows, and verifies what they recorded. Errors: a lie
-// that the server had no occasion for, and violations where it had not lied.
+// Lies lets clients work on a server that lies, in each of the ways of package liar, and verifies their records. Errors: a lie for which the server
+// had no occasion, and violations where it had not lied.
 func Lies(ctx context.Context, o Options) (_ []Lie, err error) {
 	dir, err := os.MkdirTemp("", "rowlock-lies-")
 	if err != nil {
@@ -76,7 +75,7 @@ func Lies(ctx context.Context, o Options) (_ []Lie, err error) {
 	return all, errors.Join(errs...)
 }
 
-// try has rounds until the server has lied.
+// try runs rounds until the server has lied.
 func (l *Lie) try(ctx context.Context, o *Options, server record.Target, number int) error {
 	for ; l.Rounds < lyingRounds; l.Rounds++ {
 		p := liar.New(l.Lie, server)

@@ -15,12 +15,12 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
-// loss is how writes are lost: save is called while clients work, and lose when they have ended and were told more than was saved.
+// loss is a way to lose writes: save is called while clients work, and lose when they have ended and were told more than was saved.
 type loss struct {
 	begin, save, lose func(*loser) error
 }
 
-// Losses are the ways in which writes are lost, all of Postgres.
+// Losses are the ways to lose writes, all of Postgres.
 var Losses = []string{"restore", "promote"}
 
 var losses = map[string]loss{
@@ -33,11 +33,11 @@ type loser struct {
 	*servers
 	ctx     context.Context
 	replica *pgtest.Cluster
-	down    bool // servers are killed when it happens, and do not remember
+	down    bool // servers are killed before the loss, and do not remember
 }
 
-// Lose lets clients work, then loses a part of what they were told in one of Losses, and lets them work on with what is left. Both histories are
-// verified; the second with what has to be so after a loss.
+// Lose lets clients work, then loses a part of their writes in one of the ways of Losses, and lets them continue with the rest. Both histories are
+// verified, the second also with the rules for a loss.
 func Lose(ctx context.Context, o Options, way string) (_ *Report, err error) {
 	report := &Report{Faults: map[string]int{}}
 	random := rand.New(rand.NewPCG(o.Seed, 2))
@@ -97,7 +97,7 @@ func (l *loser) stop() error {
 	return err
 }
 
-// rounds are that before the loss and that after it.
+// rounds runs the round before the loss and the one after it.
 func (l *loser) rounds(o *Options, way loss, report *Report) error {
 	targets, err := l.targets()
 	if err != nil {
@@ -129,7 +129,7 @@ func (l *loser) rounds(o *Options, way loss, report *Report) error {
 	return report.add(o, after)
 }
 
-// happens loses the writes. Servers that go on meanwhile have to find out; those that are started afterwards do not know what was lost.
+// happens loses the writes. Running servers have to find out; servers that are started afterwards do not know of the loss.
 func (l *loser) happens(way loss) error {
 	if !l.down {
 		return way.lose(l)
@@ -161,7 +161,7 @@ func (l *loser) follow() (err error) {
 	return err
 }
 
-// partReplica stops the replica once it has what was committed by now.
+// partReplica stops the replica once it has all present commits.
 func (l *loser) partReplica() error {
 	const behind = `DO $$ DECLARE now pg_lsn := pg_current_wal_lsn(); BEGIN
 		WHILE NOT EXISTS (SELECT 1 FROM pg_stat_replication WHERE replay_lsn >= now) LOOP

@@ -18,18 +18,18 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
-// servers are those of one database, each of which may be killed and started again at the same address.
+// servers are the servers of one database, each of which may be killed and started again at the same address.
 type servers struct {
 	cluster *pgtest.Cluster // nil: SQLite
 	proxy   *pgtest.Proxy   // between the servers and the cluster
-	disk    *disk.Disk      // of SQLite's files; nil: they are where others are, and no disk breaks
+	disk    *disk.Disk      // for SQLite's files; nil: they are on the machine's disk, without faults
 	unmount func() error
-	clocks  []*jumping      // of the servers; none: they have that of the machine
+	clocks  []*jumping      // of the servers; none: they use the machine's
 	tokens  string          // a file, with clocks
 	known   []record.Target // the servers as clients see them
 	calls   int             // how often a server was killed at a system call
 	options []harness.RowlockOptions
-	running []*harness.Server // by the one who injects faults
+	running []*harness.Server // used only by the injector of faults
 }
 
 // start starts the database and the servers. All are reached through a proxy.
@@ -83,13 +83,13 @@ func start(ctx context.Context, o *Options, dir string) (_ *servers, err error) 
 	return s, nil
 }
 
-// serverArgs are arguments of servers. The publisher of root certificates would write a ConfigMap of its own into every namespace. History is kept for
-// as long as a round can be, so that nothing of it is rightly gone.
+// serverArgs are arguments of servers. The publisher of root certificates would write a ConfigMap of its own into every namespace. History is kept
+// for as long as a round can last, so that no expiry of it is legitimate.
 func serverArgs(o *Options) []string {
 	return append([]string{"--controllers=*,-root-ca-certificate-publisher-controller", "--history-age=1h"}, o.Args...)
 }
 
-// stop ends everything. What was killed or hangs need not end well.
+// stop ends everything. Errors of processes that were killed or hang are ignored.
 func (s *servers) stop() (err error) {
 	for _, server := range s.running {
 		if server != nil {
@@ -120,7 +120,7 @@ func (s *servers) restart(ctx context.Context, i int, between func()) error {
 	return nil
 }
 
-// targets are the servers as clients see them. Servers of one database have one authority, so the credentials of the first are good for all.
+// targets are the servers as clients see them. Servers of one database have one authority, so the credentials of the first work with all.
 func (s *servers) targets() ([]record.Target, error) {
 	if s.known != nil {
 		return s.known, nil
@@ -134,7 +134,7 @@ func (s *servers) targets() ([]record.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Streams are served over HTTP/1.1, in which each has a connection of its own.
+	// Streams are served over HTTP/1.1, with a connection for each.
 	streams := rest.CopyConfig(config)
 	streams.NextProtos = []string{"http/1.1"}
 	watches, err := rest.HTTPClientFor(streams)
@@ -142,7 +142,7 @@ func (s *servers) targets() ([]record.Target, error) {
 		return nil, err
 	}
 	unlimited(watches)
-	// A client that does not read keeps the server from writing once a few kilobytes are under way.
+	// A client that does not read blocks the server's writes once a few kilobytes are in flight.
 	small := &net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		if cerr := c.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10) }); cerr != nil {
 			return cerr
@@ -163,10 +163,10 @@ func (s *servers) targets() ([]record.Target, error) {
 	return s.known, nil
 }
 
-// unlimited takes away a bound of the whole answer, which a stream cannot keep.
+// unlimited removes the limit on the whole answer, which a stream would exceed.
 func unlimited(client *http.Client) { client.Timeout = 0 }
 
-// said is what the servers have logged last, as an error that tells it.
+// said returns the last log lines of the servers as an error.
 func (s *servers) said() error {
 	var errs []error
 	for i, server := range s.running {

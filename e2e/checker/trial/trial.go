@@ -1,11 +1,11 @@
-// Package trial starts servers of the built binary on a database, lets clients work on them while faults are injected, and has what they
-// were told verified.
+// Package trial starts servers of the built binary on a database, lets clients work on them while faults are injected, and has their histories
+// verified.
 //
 //	trial.go     rounds of clients, faults and verification, one after the other
 //	servers.go   servers of one database
 //	faults.go    the faults; those of disks: disk.go; of clocks: clock.go
 //	loss.go      databases that lose writes
-//	lies.go      servers that lie, to see that it is found out
+//	lies.go      servers that lie, to test that the checker finds out
 package trial
 
 import (
@@ -23,21 +23,21 @@ import (
 	"github.com/rowlock/rowlock/e2e/checker/record"
 )
 
-// Options say what is tried.
+// Options define a trial.
 type Options struct {
 	// Database is SQLite or Postgres.
 	Database string
-	// Servers is how many there are; SQLite has one.
+	// Servers is their number; SQLite has one.
 	Servers int
-	// Faults are names of Faults; none: nothing is broken.
+	// Faults are names of Faults; none: no faults are injected.
 	Faults []string
-	// Seed chooses what clients do and which faults there are.
+	// Seed chooses the operations of clients and the faults.
 	Seed uint64
 	// Duration is how long clients work in all rounds together, and Round in one.
 	Duration, Round time.Duration
 	// Clients, Watchers and Names are those of a round.
 	Clients, Watchers, Names int
-	// Pause is how long nothing is broken between two faults, at most, and a quarter of it at least; 0: two seconds.
+	// Pause is the longest time without a fault between two faults, and a quarter of it the shortest; 0: two seconds.
 	Pause time.Duration
 	// Args are further arguments of the servers.
 	Args []string
@@ -46,7 +46,7 @@ type Options struct {
 	Reluctant int
 	// Keep is the directory to which histories with violations are written.
 	Keep string
-	// Log is told of each round.
+	// Log gets a report of each round.
 	Log io.Writer
 }
 
@@ -56,13 +56,13 @@ const (
 	Postgres = "postgres"
 )
 
-// Report is what a trial has found.
+// Report is the result of a trial.
 type Report struct {
 	Rounds, Requests, Unanswered, Watches, Events int
-	// Faults are how often each was injected.
+	// Faults counts how often each was injected.
 	Faults     map[string]int
 	Violations []history.Violation
-	// Kept are the files of the histories that have violations.
+	// Kept are the files of the histories with violations.
 	Kept []string
 }
 
@@ -71,13 +71,13 @@ func (r *Report) String() string {
 		r.Unanswered, r.Watches, r.Events, r.Faults, len(r.Violations))
 }
 
-// The times that a round allows.
+// The time limits of a round.
 const (
-	patience  = 30 * time.Second // longer than a server takes to answer when nothing is wrong
+	patience  = 30 * time.Second // longer than an undisturbed server takes to answer
 	endWithin = 5 * time.Minute  // for servers to come back after the last fault, and watches to the end
 )
 
-// Run lets clients work, in rounds of which each begins with an empty namespace, until the duration is over. Violations are not errors.
+// Run lets clients work, in rounds that each begin with an empty namespace, until the duration is over. Violations are not errors.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	report := &Report{Faults: map[string]int{}}
 	random := rand.New(rand.NewPCG(o.Seed, 0))
@@ -107,7 +107,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	return report, ctx.Err()
 }
 
-// round lets clients work once, and breaks things meanwhile.
+// round lets clients work once, while faults are injected.
 func (s *servers) round(ctx context.Context, o *Options, report *Report, random *rand.Rand, duration time.Duration) (*history.History, error) {
 	targets, err := s.targets()
 	if err != nil {
@@ -159,10 +159,10 @@ func Supports(database, fault string) bool {
 	return known && (f.on == "" || f.on == database)
 }
 
-// NeedsDisk says whether a fault is one of disks, which package disk has to mount.
+// NeedsDisk says whether a fault concerns the disk, which package disk has to mount.
 func NeedsDisk(fault string) bool { return faults[fault].disk }
 
-// NeedsClock says whether a fault is one of clocks, which package clock has to put into servers.
+// NeedsClock says whether a fault concerns the clock, which package clock has to put into servers.
 func NeedsClock(fault string) bool { return faults[fault].clock }
 
 // Faults are the names of all faults of a database.
