@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestKubectlAuth says who somebody is and what they may do, before and after kubectl gave them rights.
+// TestKubectlAuth checks a user's identity and rights, before and after kubectl granted them rights.
 func TestKubectlAuth(t *testing.T) {
 	k := kubectl{namespace: newNamespace(t)}
 	name := unique("auditor")
@@ -36,7 +36,7 @@ subjects:
 	k.stdin = strings.Replace(k.stdin, "verbs: [list]", "verbs: [watch]", 1)
 	k.run(t, "auth", "reconcile", "-f", "-")
 	k.stdin = ""
-	for _, verb := range []string{"list", "watch"} { // what was there before stays
+	for _, verb := range []string{"list", "watch"} { // existing rules stay
 		if out := k.run(t, "auth", "can-i", verb, "secrets", "--as", name); strings.TrimSpace(out) != "yes" {
 			t.Errorf("%s: %s", verb, out)
 		}
@@ -59,7 +59,7 @@ subjects:
 	wants(t, stderr, `Error from server (Forbidden): configmaps is forbidden: User "`+name+`" cannot list resource "configmaps" in API group "" in the namespace "`+k.namespace+`"`)
 }
 
-// TestKubectlCreateToken makes a token for a ServiceAccount, which may do what a binding says.
+// TestKubectlCreateToken creates a token for a ServiceAccount, which has the rights of a binding.
 func TestKubectlCreateToken(t *testing.T) {
 	k := kubectl{namespace: newNamespace(t)}
 	k.run(t, "create", "serviceaccount", "robot")
@@ -68,7 +68,7 @@ func TestKubectlCreateToken(t *testing.T) {
 		t.Fatalf("the token is %q", token)
 	}
 	k.run(t, "create", "rolebinding", "robot", "--clusterrole", "view", "--serviceaccount", k.namespace+":robot")
-	// The certificate in the kubeconfig would go before the token.
+	// The certificate in the kubeconfig would take precedence over the token.
 	config := rest.CopyConfig(shared.config)
 	if err := rest.LoadTLSFiles(config); err != nil {
 		t.Fatal(err)

@@ -15,9 +15,8 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// TestAggregatedAPIOfTwoServers has two servers on one database: what one is told of a server behind an APIService is in force on the other
-// with the next request, both are known to that server as its front proxy, and when the one that finds out whether it is available is killed,
-// the other does.
+// TestAggregatedAPIOfTwoServers runs two servers on one database. An APIService that was written through one is in force on the other with the next
+// request. The server behind it knows both as its front proxy. When the server that checks its availability is killed, the other takes over.
 func TestAggregatedAPIOfTwoServers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()
@@ -75,7 +74,7 @@ func TestAggregatedAPIOfTwoServers(t *testing.T) {
 		})
 	}
 
-	first.Kill() // which found out whether it is available
+	first.Kill() // it checked the availability
 	if err := other.CoreV1().Services("default").Delete(ctx, "fruits", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// extensionServer serves the resource fruits of a group, to the proxy that the ConfigMap names which is there for that, and calls each
-// fruit as the user who asks.
+// extensionServer serves the resource fruits of a group to the front proxy whose authority is in the ConfigMap, and names each fruit after the user
+// of the request.
 func extensionServer(t *testing.T, group, serverName string) (port int, bundle string) {
 	return extensionServerOf(t, shared.client, group, serverName)
 }
@@ -66,7 +66,7 @@ func extensionServerOf(t *testing.T, client kubernetes.Interface, group, serverN
 		w.Header().Set("Content-Type", "application/json")
 		switch path := strings.TrimPrefix(r.URL.Path, "/apis/"+group+"/v1"); {
 		case path == r.URL.Path:
-			http.NotFound(w, r) // the older discovery is all there is
+			http.NotFound(w, r) // only the older discovery is served
 		case path == "":
 			fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"%s/v1","resources":[
 				{"name":"fruits","singularName":"fruit","namespaced":true,"kind":"Fruit","verbs":["get","list"]}]}`, group)
@@ -82,8 +82,8 @@ func extensionServerOf(t *testing.T, client kubernetes.Interface, group, serverN
 	return s.Listener.Addr().(*net.TCPAddr).Port, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// TestAggregatedAPI has kubectl find and use what another server serves, which the server is told of by an APIService, and says
-// in its status when that server cannot be had.
+// TestAggregatedAPI checks that kubectl finds and uses the API of another server, which an APIService registers, and that the APIService's status
+// says when that server is unavailable.
 func TestAggregatedAPI(t *testing.T) {
 	namespace := unique("e2e")
 	kubectl{}.run(t, "create", "namespace", namespace)
@@ -110,7 +110,7 @@ spec:
 	defer kubectl{}.run(t, "delete", "apiservice", "v1."+group)
 	kubectl{}.run(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1."+group)
 	wants(t, kubectl{}.run(t, "get", "apiservice", "v1."+group), namespace+"/fruits", "True")
-	// What it serves is asked for beside that.
+	// Its API is served beside the server's own.
 	fresh := kubectl{namespace: namespace}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -133,7 +133,7 @@ spec:
 		t.Error("what is not available answers")
 	}
 	wants(t, stderr, "the server is currently unable to handle the request")
-	// It keeps nobody from anything else, and no namespace from going.
+	// An unavailable APIService affects no other requests, and no deletion of a namespace.
 	wants(t, fresh.run(t, "get", "configmaps", "-o", "name"), "")
 	kubectl{}.run(t, "delete", "namespace", namespace, "--timeout=30s")
 }

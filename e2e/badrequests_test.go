@@ -30,10 +30,10 @@ type badRequest struct {
 	Reason  string         `json:"reason"`
 	Message string         `json:"message"`
 	Details map[string]any `json:"details"`
-	Text    string         `json:"text"` // of an answer that is no Status
+	Text    string         `json:"text"` // of an answer other than a Status
 }
 
-// TestBadRequests sends what must be refused and compares the whole Status.
+// TestBadRequests sends requests that must be refused and compares the whole Status.
 func TestBadRequests(t *testing.T) {
 	namespace := newNamespace(t)
 	there, err := shared.client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{
@@ -123,7 +123,7 @@ func (c badRequest) status() map[string]any {
 
 var repeated = regexp.MustCompile(`REPEAT (.+?) (\d+) TIMES`)
 
-// expand writes out what is too long for the file.
+// expand expands text that is too long for the file.
 func expand(text string) string {
 	return repeated.ReplaceAllStringFunc(text, func(match string) string {
 		parts := repeated.FindStringSubmatch(match)

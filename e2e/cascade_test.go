@@ -13,8 +13,8 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// TestCascade deletes a Deployment in the three ways that kubectl has, and the namespace at last: each ends as on a
-// cluster, though nobody but the server itself is there to end it.
+// TestCascade deletes a Deployment in kubectl's three ways, and the namespace at last: each ends as on a cluster, though only the server itself is
+// there to end it.
 func TestCascade(t *testing.T) {
 	server := startServer(t, harness.RowlockOptions{})
 	client := clientFor(t, server)
@@ -27,7 +27,7 @@ func TestCascade(t *testing.T) {
 		replicaSet, pods := rollOut(t, client, namespace)
 		k := kubectl{namespace: namespace}
 		wants(t, k.run(t, "--kubeconfig", server.Kubeconfig, "delete", "deployment", "web", "--cascade="+cascade), `deployment.apps "web" deleted`)
-		// Foreground: the dependents are gone before the owner is.
+		// Foreground: the dependents are deleted before the owner.
 		if cascade == "background" {
 			k.run(t, "--kubeconfig", server.Kubeconfig, "wait", "--for=delete", "replicaset/web-1", "pod/web-1-0", "pod/web-1-1", "--timeout=30s")
 		}
@@ -50,7 +50,7 @@ func TestCascade(t *testing.T) {
 	}
 }
 
-// TestControllersOff leaves the end of a namespace to somebody else.
+// TestControllersOff checks that a server without the controllers leaves the end of a namespace to another one.
 func TestControllersOff(t *testing.T) {
 	server := startServer(t, harness.RowlockOptions{Args: []string{"--controllers=*,-namespace"}})
 	client := clientFor(t, server)
@@ -74,7 +74,7 @@ func TestControllersOff(t *testing.T) {
 	}
 }
 
-// rollOut makes what kube-controller-manager makes of a Deployment: a ReplicaSet and its Pods.
+// rollOut creates the objects that kube-controller-manager creates for a Deployment: a ReplicaSet and its Pods.
 func rollOut(t *testing.T, client kubernetes.Interface, namespace string) (replicaSet string, pods []string) {
 	t.Helper()
 	labels := map[string]string{"app": "web"}

@@ -22,10 +22,10 @@ const (
 	onPostgres    = "database=postgres,postgres.url=postgres://rowlock:secret@db/rowlock"
 )
 
-// The chart is right for helm, and says what is wrong with values.
+// TestPackagedChartRenders checks that helm accepts the chart, and that invalid values are reported.
 func TestPackagedChartRenders(t *testing.T) {
 	if database.url != "" {
-		return // what is rendered does not depend on the database under these tests
+		return // the rendered text does not depend on the database of these tests
 	}
 	h := newHelm(t, "default")
 	for _, values := range []string{"database=sqlite", onPostgres, "database=postgres,postgres.existingSecret=pg"} {
@@ -52,7 +52,8 @@ func TestPackagedChartRenders(t *testing.T) {
 	}
 }
 
-// Names and values that YAML would take for numbers are texts, and the name of a release may have a dot, which that of a Service may not.
+// TestPackagedChartOfOddNames checks that names and values that YAML would take for numbers are texts, and that the name of a release may have a dot,
+// which that of a Service may not.
 func TestPackagedChartOfOddNames(t *testing.T) {
 	namespace := newNamespace(t)
 	h, k := newHelm(t, namespace), kubectl{namespace: namespace}
@@ -71,15 +72,15 @@ func TestPackagedChartOfOddNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		service := "service/"
-		if release == "1e3" { // clusters before 1.34, and many after, take no Service whose name begins with a digit
+		if release == "1e3" { // clusters before 1.34, and many after, accept no Service whose name begins with a digit
 			service = "service/rowlock-1e3"
 		}
 		wants(t, k.run(t, "create", "--dry-run=server", "--validate=strict", "-f", manifest), "configmap/", service)
 	}
 }
 
-// TestPackagedChart takes the chart through its life: SQLite, another configuration, Postgres, and nothing is left. What its Pods would
-// start serves what its probes ask for.
+// TestPackagedChart takes the chart through its life: SQLite, another configuration, Postgres, uninstallation. The commands of its Pods answer their
+// probes.
 func TestPackagedChart(t *testing.T) {
 	namespace := newNamespace(t)
 	h, k := newHelm(t, namespace), kubectl{namespace: namespace}
@@ -146,7 +147,7 @@ func TestPackagedChart(t *testing.T) {
 	}
 }
 
-// isRestricted has PodSecurity judge Pods of a template by its strictest standard.
+// isRestricted lets PodSecurity check Pods of a template by its strictest standard.
 func isRestricted(t *testing.T, namespace string, template corev1.PodTemplateSpec) {
 	t.Helper()
 	label := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
@@ -154,7 +155,7 @@ func isRestricted(t *testing.T, namespace string, template corev1.PodTemplateSpe
 		t.Fatal(err)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: unique("pod"), Labels: template.Labels}, Spec: template.Spec}
-	if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "data" }) { // it is of a claim then
+	if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "data" }) { // otherwise it comes from a claim
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data"})
 	}
 	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
@@ -168,11 +169,11 @@ func isRestricted(t *testing.T, namespace string, template corev1.PodTemplateSpe
 	}
 }
 
-// node stands in for one that runs Pods: it has directories for their volumes.
+// node stands in for a node that runs Pods: it has directories for their volumes.
 type node struct{ namespace string }
 
-// runs starts the container of a template until its probes pass, from the files that it would find. Nobody has to know the server's authority,
-// as kubelets do not, and the certificate has the name of the Service.
+// runs starts the container of a template, with the files that it would mount, until its probes pass. The probes do not verify the server's
+// authority, as kubelets do not, and the certificate has the name of the Service.
 func (n node) runs(t *testing.T, template corev1.PodTemplateSpec) {
 	t.Helper()
 	container := template.Spec.Containers[0]
@@ -222,7 +223,7 @@ func (n node) runs(t *testing.T, template corev1.PodTemplateSpec) {
 	})
 }
 
-// volume makes the directory of a volume, and fills it.
+// volume creates the directory of a volume, and fills it.
 func (n node) volume(t *testing.T, pod corev1.PodSpec, name string) string {
 	t.Helper()
 	dir := t.TempDir()

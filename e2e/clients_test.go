@@ -80,7 +80,7 @@ func typedClient(t *testing.T, client kubernetes.Interface, namespace string) {
 	}
 	deployment.ResourceVersion = ""
 	deployment.Status.Replicas = 2
-	deployment.Spec.Paused = true // not the status's business
+	deployment.Spec.Paused = true // the status update must not change it
 	updated, err := deployments.UpdateStatus(ctx, deployment, metav1.UpdateOptions{})
 	if err != nil || updated.Status.Replicas != 2 || updated.Spec.Paused || updated.Generation != 2 {
 		t.Errorf("status: generation %d, %+v, %+v, %v", updated.Generation, updated.Status, updated.Spec, err)
@@ -96,10 +96,10 @@ func typedClient(t *testing.T, client kubernetes.Interface, namespace string) {
 	}
 }
 
-// TestPages lists in pages while objects come and go; the pages are of one moment.
+// TestPages lists in pages while objects are created and deleted; the pages are of one revision.
 func TestPages(t *testing.T) {
 	ctx, namespace := t.Context(), newNamespace(t)
-	secrets := shared.client.CoreV1().Secrets(namespace) // nobody else makes any
+	secrets := shared.client.CoreV1().Secrets(namespace) // no other test creates any
 	const count = 25
 	create := func(name string) {
 		t.Helper()
@@ -173,7 +173,7 @@ func untypedClients(t *testing.T, config *rest.Config, namespace string) {
 	}
 }
 
-// TestWatchSelector follows objects that start and stop to match.
+// TestWatchSelector follows objects that begin and cease to match.
 func TestWatchSelector(t *testing.T) {
 	ctx, namespace := t.Context(), newNamespace(t)
 	configMaps := shared.client.CoreV1().ConfigMaps(namespace)
@@ -211,12 +211,12 @@ func TestWatchSelector(t *testing.T) {
 	label("yes")
 	expect(watch.Modified, "yes")
 	label("no")
-	expect(watch.Deleted, "yes") // the last state that matched, at the revision of the change
+	expect(watch.Deleted, "yes") // the last matching state, at the revision of the change
 	label("yes")
 	expect(watch.Added, "yes")
 }
 
-// sharedInformers keep a cache that ends up as what the server has, through creates, updates and deletes.
+// sharedInformers checks that an informer's cache ends up equal to the server, through creates, updates and deletes.
 func sharedInformers(t *testing.T, all kubernetes.Interface, namespace string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
@@ -268,7 +268,7 @@ func sharedInformers(t *testing.T, all kubernetes.Interface, namespace string) {
 	if err := client.Delete(ctx, "before", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	select { // events come in order: what was written before the deletion has been seen
+	select { // events come in order: earlier writes have been seen before the deletion
 	case name := <-deleted:
 		if name != "before" {
 			t.Errorf("%s was deleted", name)
@@ -320,7 +320,7 @@ func TestConcurrentUpdates(t *testing.T) {
 	}
 }
 
-// countUp adds one to the counter, as often as it takes to do it without a conflict.
+// countUp increments the counter, and tries again after conflicts.
 func countUp(ctx context.Context, client kubernetes.Interface, namespace string) error {
 	for {
 		object, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, "counter", metav1.GetOptions{})

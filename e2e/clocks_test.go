@@ -37,7 +37,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestClocksBite has a server show that its clock has jumped: in a header, and in what it writes.
+// TestClocksBite checks that a server shows the jump of its clock: in a header, and in objects that it writes.
 func TestClocksBite(t *testing.T) {
 	ctx := clocks(t)
 	var jumping *clock.Clock
@@ -82,7 +82,7 @@ func TestClocksBite(t *testing.T) {
 	}
 }
 
-// clocks builds the server. Clocks jump only where a process can be given one.
+// clocks builds the server. It skips the test where no process can be given a clock.
 func clocks(t *testing.T) context.Context {
 	t.Helper()
 	if err := clock.Available(); err != nil {

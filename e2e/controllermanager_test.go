@@ -13,9 +13,8 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// TestControllerManager runs an unmodified kube-controller-manager on top. Its garbage collector and its namespace
-// controller do the same work as the server's own, and both sides stay correct: what is to go goes, what stays stays, and
-// neither writes over the other again and again.
+// TestControllerManager runs an unmodified kube-controller-manager on top. Its garbage collector and its namespace controller do the same work as the
+// server's own, and both stay correct: everything that should be deleted is, everything else stays, and neither overwrites the other again and again.
 func TestControllerManager(t *testing.T) {
 	server := startServer(t, harness.RowlockOptions{})
 	startControllerManager(t, server)
@@ -61,7 +60,7 @@ func TestControllerManager(t *testing.T) {
 	checkEnd(t, events)
 }
 
-// checkStatuses: both sides measure a quota and check the types of a policy, find the same, and then write no more.
+// checkStatuses checks that both sides measure a quota and check the types of a policy with the same results, and then write no more.
 func checkStatuses(t *testing.T, server *harness.Server, k kubectl) {
 	t.Helper()
 	run := func(args ...string) string {
@@ -117,7 +116,7 @@ func podsOf(t *testing.T, client kubernetes.Interface, namespace, app string) []
 	return pods.Items
 }
 
-// checkEnd follows a namespace to its end: every change on the way brings it into a state that it was not in before.
+// checkEnd follows a namespace to its end: every change on the way brings it into a new state.
 func checkEnd(t *testing.T, events watch.Interface) {
 	t.Helper()
 	states := map[string]bool{}

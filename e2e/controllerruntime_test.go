@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// controllerRuntimePackages are those of controller-runtime whose tests start a server.
+// controllerRuntimePackages are controller-runtime's packages whose tests start a server.
 var controllerRuntimePackages = []string{"builder", "cache", "client", "client/apiutil", "cluster", "controller",
 	"controller/controllerutil", "envtest", "handler", "internal/controller", "internal/recorder", "internal/testing/controlplane",
 	"manager", "manager/internal/integration", "metrics/filters", "reconcile", "source", "webhook"}
@@ -20,7 +20,7 @@ var controllerRuntimePackages = []string{"builder", "cache", "client", "client/a
 // controllerRuntimeOldServer are the subtests of client/apiutil for a server without aggregated discovery: they download one.
 const controllerRuntimeOldServer = "^(TestApiMachinery|TestLazyRestMapperProvider)$/^aggregatedDiscovery=false$"
 
-// controllerRuntimeSkips are the specs of those packages that are left out, and why.
+// controllerRuntimeSkips are the skipped specs of those packages, with the reasons.
 var controllerRuntimeSkips = map[string][]string{
 	"they run a script which a module has without the right to be run": {
 		"argument defaulting when insecure serving is set, on a binary that supports it",
@@ -35,11 +35,11 @@ var controllerRuntimeSkips = map[string][]string{
 // controllerRuntimeAttempts is how often a spec may be tried.
 const controllerRuntimeAttempts = 3
 
-// failedPackage is what go test says of a package that failed.
+// failedPackage matches go test's line about a package that failed.
 var failedPackage = regexp.MustCompile(`(?m)^FAIL\t(\S+)`)
 
-// TestControllerRuntime runs controller-runtime's own tests, as its published module has them. Their servers have stores
-// of their own, whatever database the other tests are on: it takes minutes, and once is enough.
+// TestControllerRuntime runs controller-runtime's own tests from its published module. Their servers have stores of their own, whatever database the
+// other tests use. It takes minutes, and once is enough.
 func TestControllerRuntime(t *testing.T) {
 	if database.url != "" {
 		return
@@ -57,11 +57,11 @@ func TestControllerRuntime(t *testing.T) {
 	}
 	temporary := t.TempDir()
 	run := func(packages []string) (string, error) {
-		// Two of them serve metrics at the default port, for whose release one that comes later does not wait: it waits for ever for what
-		// a manager does that was not started.
+		// Two of them serve metrics at the default port, and a later one does not wait for its release: it then waits for ever for work of a manager that
+		// was not started.
 		args := append([]string{"test", "-count=1", "-skip=" + controllerRuntimeOldServer,
 			"-ldflags=-X=sigs.k8s.io/controller-runtime/pkg/metrics/server.DefaultBindAddress=127.0.0.1:0"}, packages...)
-		// They are as patient as upstream's machines allow; ours may be busier.
+		// Their timeouts fit upstream's machines; ours may be busier.
 		args = append(args, "-ginkgo.no-color", "-ginkgo.flake-attempts="+strconv.Itoa(controllerRuntimeAttempts), "-ginkgo.skip="+strings.Join(skips, "|"))
 		cmd := exec.CommandContext(t.Context(), compiler, args...)
 		cmd.Dir = filepath.Join(harness.Root(), "e2e", "peers", "controllerruntime")
@@ -74,8 +74,8 @@ func TestControllerRuntime(t *testing.T) {
 		packages[i] = "sigs.k8s.io/controller-runtime/pkg/" + name
 	}
 	out, err := run(packages)
-	// Ginkgo cannot try a spec again that fails in a goroutine of its own, as those of webhook do that listen where the one before has not
-	// ceased to: that ends all of the package's tests.
+	// Ginkgo cannot retry a spec that fails in a goroutine of its own. The specs of webhook do so when they listen before the previous one has stopped:
+	// that ends all of the package's tests.
 	for n := 1; err != nil && n < controllerRuntimeAttempts && strings.Contains(out, "Your Test Panicked"); n++ {
 		t.Logf("once more, because of %s", out)
 		var failed []string

@@ -25,17 +25,16 @@ import (
 const (
 	crashRounds  = 3
 	crashWriters = 16
-	// crashAfter is how many writes a round acknowledges before the server is killed.
+	// crashAfter is the number of writes that a round acknowledges before the server is killed.
 	crashAfter = 400
-	// deleted is the state of an object that is gone; others are how often it was updated.
+	// deleted is the state of a deleted object; other states count its updates.
 	deleted = -1
-	// lastUpdate is after how many updates the writers delete an object.
+	// lastUpdate is the number of updates after which the writers delete an object.
 	lastUpdate = 3
 )
 
-// TestCrash kills the server with SIGKILL while it is written to, again and again. Every write that was acknowledged is
-// there afterwards, what was not acknowledged happened once or not at all, revisions only grow, and both a watch and an
-// informer that go on where they were see every change once.
+// TestCrash kills the server with SIGKILL during writes, again and again. Every acknowledged write is there afterwards, every other happened once or
+// not at all, revisions only grow, and a resumed watch and a resumed informer see every change once.
 func TestCrash(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -43,7 +42,7 @@ func TestCrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// All ConfigMaps are the test's.
+	// The test owns all ConfigMaps.
 	options := harness.RowlockOptions{DataDir: t.TempDir(), Port: port, Args: []string{"--controllers=*,-root-ca-certificate-publisher-controller"}}
 	server := startServer(t, options)
 	client := clientFor(t, server)
@@ -69,23 +68,23 @@ func TestCrash(t *testing.T) {
 	informer.check(ctx, t, configMaps, end.ResourceVersion, 0)
 }
 
-// writeLog is what the writers know. After a round its objects are read by the test alone.
+// writeLog is the writers' knowledge. After a round only the test reads its objects.
 type writeLog struct {
 	mu      sync.Mutex
 	objects map[string]*written
 }
 
-// written is what a writer knows of one object.
+// written is a writer's knowledge of one object.
 type written struct {
 	state     int   // of the last acknowledged write
 	revision  int64 // of the last acknowledged write that returned one
 	revisions []int64
-	pending   bool  // whether a further write was sent that nobody answered
-	refused   error // an answer that says no; there is no reason for one
+	pending   bool  // whether a further write was sent without an answer
+	refused   error // an answer that refuses; there is no reason for one
 	created   bool
 }
 
-// next is the state that the write after this one leads to.
+// next is the state after the next write.
 func (w *written) next() int {
 	switch {
 	case !w.created:
@@ -132,7 +131,7 @@ func writeUntilKilled(ctx context.Context, t *testing.T, round int, server *harn
 	writers.Wait()
 }
 
-// write does the next write of an object and says whether it was acknowledged.
+// write does the next write of an object and returns whether it was acknowledged.
 func (w *written) write(ctx context.Context, client typedcorev1.ConfigMapInterface, name string) bool {
 	next := w.next()
 	w.pending = true
@@ -162,8 +161,8 @@ func (w *written) write(ctx context.Context, client typedcorev1.ConfigMapInterfa
 	return true
 }
 
-// check compares the objects that the server has with what the writers know, and returns the revision of the server,
-// which has to be above all that it ever gave.
+// check compares the server's objects with the writers' knowledge, and returns the revision of the server, which has to be above all that it ever
+// gave.
 func (l *writeLog) check(ctx context.Context, t *testing.T, client typedcorev1.ConfigMapInterface, highest int64) int64 {
 	t.Helper()
 	list, err := client.List(ctx, metav1.ListOptions{})
@@ -196,7 +195,7 @@ func (l *writeLog) check(ctx context.Context, t *testing.T, client typedcorev1.C
 	return got
 }
 
-// follower is a watch that goes on where it was whenever it breaks, and never lists again.
+// follower is a watch that resumes whenever it breaks, and never lists again.
 type follower struct {
 	watch  *watchtools.RetryWatcher
 	events []watch.Event
@@ -239,8 +238,8 @@ func (f *follower) awaitEnd(ctx context.Context, t *testing.T) {
 	}
 }
 
-// check goes through all events: of each object all states in their order, each once; of each acknowledged write its
-// revision; and over all, growing revisions.
+// check checks all events: of each object all states in their order, each once; of each acknowledged write its revision; and growing revisions over
+// all.
 func (f *follower) check(ctx context.Context, t *testing.T, client typedcorev1.ConfigMapInterface, log *writeLog) {
 	t.Helper()
 	var last int64
@@ -271,7 +270,7 @@ func (f *follower) check(ctx context.Context, t *testing.T, client typedcorev1.C
 	}
 }
 
-// checkState expects the state of the object to be the one after that of its last event.
+// checkState requires that the state of the object follows that of its last event.
 func (f *follower) checkState(t *testing.T, states map[string]int, kind watch.EventType, object *corev1.ConfigMap) {
 	t.Helper()
 	n, err := strconv.Atoi(object.Data["n"])
@@ -291,11 +290,11 @@ func (f *follower) checkState(t *testing.T, states map[string]int, kind watch.Ev
 	}
 }
 
-// informed is a shared informer and what its handler was told.
+// informed is a shared informer and the calls of its handler.
 type informed struct {
 	store    cache.Store
-	seen     chan string  // the resourceVersion of the object "end", when it comes
-	repeated atomic.Int64 // updates that changed nothing, as a second list makes them
+	seen     chan string  // the resourceVersion of the object "end", once it is seen
+	repeated atomic.Int64 // updates without a change, as a second list causes them
 }
 
 func inform(ctx context.Context, t *testing.T, server *harness.Server) *informed {
@@ -328,8 +327,8 @@ func inform(ctx context.Context, t *testing.T, server *harness.Server) *informed
 	return i
 }
 
-// check waits until the informer has seen the end, and compares its cache with the server. It may have been told so many times what it knew:
-// once of each object where it had to list again once.
+// check waits until the informer has seen the end, and compares its cache with the server. repeated is the allowed number of updates without a
+// change: one per object if it had to list again once.
 func (i *informed) check(ctx context.Context, t *testing.T, client typedcorev1.ConfigMapInterface, end string, repeated int64) {
 	t.Helper()
 	select {

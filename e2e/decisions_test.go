@@ -21,7 +21,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 )
 
-// decision is a row of the table: who asks for what.
+// decision is a row of the table: a user and a request.
 type decision struct {
 	user                                                               user.DefaultInfo
 	verb, group, version, resource, subresource, namespace, name, path string
@@ -31,7 +31,7 @@ func (d decision) String() string {
 	return fmt.Sprintf("%s %v %s %s/%s/%s of %q in %q %s", d.user.Name, d.user.Groups, d.verb, d.group, d.resource, d.subresource, d.name, d.namespace, d.path)
 }
 
-// request is what the row is asked by. Nothing is changed by it.
+// request returns the request of the row. It changes nothing.
 func (d decision) request(ctx context.Context, url string) (*http.Request, error) {
 	method := map[string]string{"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE", "deletecollection": "DELETE"}[d.verb]
 	if d.path == "" {
@@ -65,7 +65,7 @@ func (d decision) request(ctx context.Context, url string) (*http.Request, error
 	return r, nil
 }
 
-// refusal is what a server says to a row when it refuses it; "" when it does not.
+// refusal is a server's message when it refuses the row; "" when it does not.
 func (d decision) refusal(t *testing.T, s *sectionServer) string {
 	t.Helper()
 	r, err := d.request(t.Context(), s.url)
@@ -83,12 +83,12 @@ func (d decision) refusal(t *testing.T, s *sectionServer) string {
 	}
 	var status metav1.Status
 	if response.StatusCode != http.StatusForbidden || json.Unmarshal(body, &status) != nil || !strings.Contains(status.Message, "User \""+d.user.Name+"\" cannot ") {
-		return "" // what comes after the decision is another matter
+		return "" // the result after authorization does not matter
 	}
 	return status.Message
 }
 
-// refusalUntil is what kube-apiserver says to a row, which learns of roles in its own time.
+// refusalUntil is kube-apiserver's refusal of a row; kube-apiserver learns of roles with a delay.
 func (d decision) refusalUntil(t *testing.T, s *sectionServer, wanted string) string {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -106,7 +106,7 @@ func (d decision) attributes() authorizer.AttributesRecord {
 		Namespace: d.namespace, Name: d.name, Path: d.path, ResourceRequest: d.path == ""}
 }
 
-// decisions makes rows, and the roles that some of them are about.
+// decisions makes rows, and the roles for some of them.
 type decisions struct {
 	*rand.Rand
 	namespace string
@@ -125,7 +125,7 @@ func newDecisions(namespace string) decisions {
 	return d
 }
 
-// asked are resources with their subresources, by group and version.
+// asked are the requested resources with their subresources, by group and version.
 var asked = []struct {
 	group, version, resource string
 	namespaced               bool
@@ -164,7 +164,7 @@ func (d decisions) row() decision {
 	return row
 }
 
-// rules are random ones over what is asked.
+// rules are random rules about these resources.
 func (d decisions) rules() (rules []rbacv1.PolicyRule) {
 	for range 1 + d.IntN(3) {
 		a := one(d.Rand, asked...)
@@ -185,7 +185,7 @@ func (d decisions) rules() (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-// objects are the roles and bindings that come to the bootstrap policy, by path.
+// objects are the roles and bindings that are added to the bootstrap policy, by path.
 func (d decisions) objects() map[string]any {
 	const root = "/apis/rbac.authorization.k8s.io/v1/"
 	objects := map[string]any{}
@@ -221,7 +221,7 @@ func (d decisions) objects() map[string]any {
 	return objects
 }
 
-// upstreams is kube-apiserver's authorizer by what a server has stored.
+// upstreams is kube-apiserver's authorizer on a server's stored objects.
 func upstreams(t *testing.T, s *sectionServer) *rbac.RBACAuthorizer {
 	t.Helper()
 	roles, clusterRoles := listed[rbacv1.RoleList](t, s, "roles"), listed[rbacv1.ClusterRoleList](t, s, "clusterroles")
@@ -231,7 +231,7 @@ func upstreams(t *testing.T, s *sectionServer) *rbac.RBACAuthorizer {
 	}
 	r, cr, b, cb := indexer(), indexer(), indexer(), indexer()
 	for i := range roles.Items {
-		_ = r.Add(&roles.Items[i]) // the key of an object is no error
+		_ = r.Add(&roles.Items[i]) // the key function cannot fail for an object
 	}
 	for i := range clusterRoles.Items {
 		_ = cr.Add(&clusterRoles.Items[i])
@@ -255,7 +255,7 @@ func listed[T any](t *testing.T, s *sectionServer, resource string) (list T) {
 	return list
 }
 
-// create makes an object at the path of its type.
+// create creates an object at the path of its type.
 func (s *sectionServer) create(t *testing.T, path string, o any) {
 	t.Helper()
 	var body map[string]any
@@ -271,9 +271,9 @@ func (s *sectionServer) create(t *testing.T, path string, o any) {
 	}
 }
 
-// TestDecisions asks for what a table of users, verbs, resources and names says, each by a request, under the bootstrap policy and random
-// roles. What is allowed is what upstream's authorizer allows by the objects that the server shows. With E2E_PEER=kube-apiserver both
-// servers are asked, and refuse in the same words.
+// TestDecisions sends a request for each row of a table of users, verbs, resources and names, under the bootstrap policy and random roles. A request
+// is allowed if upstream's authorizer allows it by the objects that the server shows. With E2E_PEER=kube-apiserver both servers are asked, and refuse
+// in the same words.
 func TestDecisions(t *testing.T) {
 	servers, namespace := startSectionServers(t, ""), unique("decisions")
 	d := newDecisions(namespace)

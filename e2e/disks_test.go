@@ -12,8 +12,8 @@ import (
 	"github.com/rowlock/rowlock/e2e/checker/trial"
 )
 
-// TestDisks lets clients work while the disk under SQLite breaks in every way that the checker knows: servers are killed at system calls of
-// commits, power is cut, the disk is full, read-only or slow, has errors, or a page of the file is damaged. All that clients were told is verified.
+// TestDisks lets clients work while the disk under SQLite has every fault that the checker knows: servers are killed at system calls of commits,
+// power is cut, the disk is full, read-only or slow, has errors, or a page of the file is damaged. The clients' histories are verified.
 func TestDisks(t *testing.T) {
 	o := diskOptions(t)
 	report, err := trial.Run(t.Context(), o)
@@ -30,8 +30,8 @@ func TestDisks(t *testing.T) {
 	}
 }
 
-// TestPowerCutsBite has the checker find out what it has to when commits are not flushed: that a power cut loses acknowledged writes. Whether
-// one of them loses any, of an object that somebody reads afterwards, is chance; that none of several does is not.
+// TestPowerCutsBite checks that the checker detects unflushed commits: power cuts lose acknowledged writes. Whether a single one loses a write of an
+// object that is read afterwards is chance; that none of several does is not.
 func TestPowerCutsBite(t *testing.T) {
 	o := diskOptions(t)
 	o.Faults, o.Args = []string{"power"}, []string{"--sqlite-synchronous=normal"}
@@ -48,7 +48,7 @@ func TestPowerCutsBite(t *testing.T) {
 	t.Error("nothing that was acknowledged is missing")
 }
 
-// diskOptions are those of a trial of seconds, in which disks break. There is one only where one can be mounted.
+// diskOptions are those of a trial of seconds with a faulty disk. It skips the test where no disk can be mounted.
 func diskOptions(t *testing.T) trial.Options {
 	t.Helper()
 	if database.url != "" {

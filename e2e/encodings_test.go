@@ -25,8 +25,7 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// TestEncodings uses every client of client-go in every encoding that it speaks, and informers with a list that is
-// streamed and with one that is not.
+// TestEncodings uses every client of client-go in every encoding that it supports, and informers with and without a streamed list.
 func TestEncodings(t *testing.T) {
 	server := startServer(t, harness.RowlockOptions{Args: []string{"--feature-gates", "CBORServingAndStorage=true"}})
 	for _, mode := range []struct{ media, stream string }{
@@ -66,7 +65,7 @@ func clients(t *testing.T, config *rest.Config) {
 	t.Run("typed", func(t *testing.T) { typedClient(t, typed, newNamespaceOf(t, typed)) })
 	t.Run("dynamic and metadata", func(t *testing.T) {
 		untyped := rest.CopyConfig(config)
-		untyped.ContentType, untyped.AcceptContentTypes = "", "" // their own business: the dynamic client speaks no protobuf
+		untyped.ContentType, untyped.AcceptContentTypes = "", "" // left to the clients: the dynamic client supports no protobuf
 		untypedClients(t, untyped, newNamespaceOf(t, typed))
 	})
 	for name, streamed := range map[string]bool{"informers that list": false, "informers that stream the list": true} {
@@ -77,8 +76,8 @@ func clients(t *testing.T, config *rest.Config) {
 	}
 }
 
-// TestRuntimeClient uses controller-runtime's client and its cache, which get to see the same. They choose the encodings
-// themselves: protobuf where there is no reason against it.
+// TestRuntimeClient checks that controller-runtime's client and its cache see the same objects. They choose the encodings themselves: protobuf unless
+// there is a reason against it.
 func TestRuntimeClient(t *testing.T) {
 	log.SetLogger(logr.Discard())
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -128,7 +127,7 @@ func TestRuntimeClient(t *testing.T) {
 	if err := cached.Get(ctx, key, &fromCache); err != nil {
 		t.Fatal(err)
 	}
-	got.TypeMeta, fromCache.TypeMeta = metav1.TypeMeta{}, metav1.TypeMeta{} // only one of them fills it in
+	got.TypeMeta, fromCache.TypeMeta = metav1.TypeMeta{}, metav1.TypeMeta{} // only one of them sets it
 	if diff := cmp.Diff(got, fromCache); diff != "" || got.Data["a"] != "1" {
 		t.Errorf("the cache differs (-server +cache):\n%s", diff)
 	}

@@ -42,7 +42,7 @@ func ask(t *testing.T, anonymous bool, method, path string, headers ...string) (
 	return response, string(body)
 }
 
-// TestHealth asks for health in its forms.
+// TestHealth reads health in its forms.
 func TestHealth(t *testing.T) {
 	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
 		response, body := ask(t, true, http.MethodGet, path)
@@ -65,7 +65,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestVersion asks for the version as clients do before anything else.
+// TestVersion reads the version as clients do before anything else.
 func TestVersion(t *testing.T) {
 	response, body := ask(t, true, http.MethodGet, "/version")
 	var info version.Info
@@ -89,7 +89,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestAnonymous is refused everything but what tells whether the server is there.
+// TestAnonymous checks that anonymous clients are refused everything but the version and health.
 func TestAnonymous(t *testing.T) {
 	for _, path := range []string{"/api/v1/namespaces", "/apis/apps/v1/deployments", "/metrics"} {
 		response, _ := ask(t, true, http.MethodGet, path)
@@ -103,7 +103,7 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// TestOpenAPI reads both versions of the specification, and learns that a second time nothing has changed.
+// TestOpenAPI reads both versions of the specification, and checks that a second request finds nothing changed.
 func TestOpenAPI(t *testing.T) {
 	response, body := ask(t, false, http.MethodGet, "/openapi/v2", "Accept: application/json")
 	var v2 struct {

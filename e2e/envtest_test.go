@@ -26,7 +26,7 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// envtestAssets writes what KUBEBUILDER_ASSETS is to name, with kubectl from PATH.
+// envtestAssets writes the directory for KUBEBUILDER_ASSETS, with kubectl from PATH.
 func envtestAssets(t *testing.T) string {
 	t.Helper()
 	if err := buildRowlock(); err != nil {
@@ -44,8 +44,8 @@ func envtestAssets(t *testing.T) string {
 	return dir
 }
 
-// environment starts a server as the tests of a controller do. Some flags of it may be set before. What envtest takes for too long by itself, 20 seconds, twenty
-// servers need on a machine that does other things, and when it begins anew it leaves the directories that it had made.
+// environment starts a server as the tests of a controller do, after setting flags of it. On a busy machine, twenty servers need more than envtest's
+// default timeout of 20 seconds, and when envtest then begins anew it leaves its earlier directories behind.
 func environment(assets string, flags map[string]string) (*envtest.Environment, *kubernetes.Clientset, error) {
 	e := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience}
 	for name, value := range flags {
@@ -59,7 +59,7 @@ func environment(assets string, flags map[string]string) (*envtest.Environment, 
 	return e, client, err
 }
 
-// Many servers at once, each with a store of its own, of which nothing is left afterwards.
+// TestEnvtest starts many servers at once, each with a store of its own, and checks that nothing of them is left afterwards.
 func TestEnvtest(t *testing.T) {
 	assets, temporary := envtestAssets(t), t.TempDir()
 	t.Setenv("TMPDIR", temporary)
@@ -93,7 +93,7 @@ func TestEnvtest(t *testing.T) {
 	}
 }
 
-// What envtest and its users set on the command line of kube-apiserver acts.
+// TestEnvtestFlags checks that the settings of envtest and its users on kube-apiserver's command line take effect.
 func TestEnvtestFlags(t *testing.T) {
 	assets := envtestAssets(t)
 	tokens := filepath.Join(t.TempDir(), "tokens")
@@ -175,7 +175,7 @@ func whoAmI(t *testing.T, config *rest.Config) []string {
 	return append([]string{me.Status.UserInfo.Username}, me.Status.UserInfo.Groups...)
 }
 
-// A test that is killed stops nothing. What it started ends all the same.
+// TestEnvtestKilled checks that the servers of a killed test, which stops nothing, end all the same.
 func TestEnvtestKilled(t *testing.T) {
 	assets, temporary := envtestAssets(t), t.TempDir()
 	port, err := harness.FreePort()
@@ -184,8 +184,7 @@ func TestEnvtestKilled(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	// The shell stands for the test. It says the first line of the server's log, and its output ends when the last of those
-	// who hold it has ended.
+	// The shell stands for the test. It prints the first line of the server's log, and its output ends when the last process that holds it has ended.
 	const script = `"$0/etcd" --listen-client-urls=http://127.0.0.1:0 & "$0/kube-apiserver" --etcd-servers=http://x -v=1 --bind-address=127.0.0.1 ` +
 		`--secure-port="$1" 2>&1 & read -r forever`
 	shell := exec.CommandContext(ctx, "/bin/sh", "-c", script, assets, fmt.Sprint(port))

@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// wantExtensions builds the servers that extend the API, or skips the test, which `make extensions` runs: they take minutes to build.
+// wantExtensions builds the aggregated API servers, or skips the test, which `make extensions` runs: they take minutes to build.
 func wantExtensions(t *testing.T, binaries ...string) {
 	t.Helper()
 	if os.Getenv("E2E_EXTENSIONS") == "" {
@@ -30,8 +30,8 @@ func wantExtensions(t *testing.T, binaries ...string) {
 	}
 }
 
-// register makes APIServices of versions of a group, which a server at a port of this machine serves, and waits until they are available.
-// They go with the test.
+// register creates APIServices for versions of a group, which a server at a port of this machine serves, and waits until they are available. They are
+// deleted with the test.
 func register(t *testing.T, group string, port int, versions ...string) {
 	t.Helper()
 	namespace := newNamespace(t)
@@ -52,7 +52,7 @@ func register(t *testing.T, group string, port int, versions ...string) {
 	})
 }
 
-// dropAfter deletes what is at a path when the test ends.
+// dropAfter deletes the object at a path when the test ends.
 func dropAfter(t *testing.T, path string) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -62,7 +62,7 @@ func dropAfter(t *testing.T, path string) {
 	})
 }
 
-// TestSampleAPIServer uses what Kubernetes' own example of such a server serves: it writes, watches, explains, and leaves with its namespace.
+// TestSampleAPIServer uses the API of Kubernetes' own example of such a server: writes, watches, explanations, and deletion with the namespace.
 func TestSampleAPIServer(t *testing.T) {
 	wantExtensions(t, "sample-apiserver", "etcd")
 	sample, err := harness.StartSampleAPIServer(t.Context(), shared.kubeconfig, t.TempDir())
@@ -119,13 +119,13 @@ func TestSampleAPIServer(t *testing.T) {
 			kubectl{}.run(t, "delete", "namespace", namespace, "--wait=false")
 		}
 	}
-	cancel() // the watch goes on, in a namespace that is no more
+	cancel() // the watch goes on, in a deleted namespace
 	_ = watching.Wait()
 	kubectl{}.run(t, "wait", "--for=delete", "--timeout=60s", "namespace/"+namespace)
 	wants(t, kubectl{}.run(t, "get", "flunders", "-A", "-o", "name"), "")
 }
 
-// kubelet answers as one does whose node has a pod: what it used at the time of the question.
+// kubelet answers like the kubelet of a node with a pod: with its usage at the time of the request.
 func kubelet(t *testing.T, namespace string) int {
 	t.Helper()
 	began := time.Now()
@@ -145,7 +145,7 @@ func kubelet(t *testing.T, namespace string) int {
 	return s.Listener.Addr().(*net.TCPAddr).Port
 }
 
-// TestMetricsServer has `kubectl top` tell what metrics-server has heard of the kubelet of a node, which uses one CPU, half of it by a pod.
+// TestMetricsServer checks that `kubectl top` shows metrics-server's data from the kubelet of a node, which uses one CPU, half of it by a pod.
 func TestMetricsServer(t *testing.T) {
 	wantExtensions(t, "metrics-server")
 	namespace := newNamespace(t)
@@ -166,7 +166,7 @@ func TestMetricsServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod.Status.Phase = corev1.PodRunning // it looks at no others
+	pod.Status.Phase = corev1.PodRunning // it looks at no other pods
 	if _, err := shared.client.CoreV1().Pods(namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// TestHTTP2Conformance has h2spec, the published suite of RFC 9113's predecessors, ask Rowlock's own HTTP/2 server and
-// golang.org/x/net/http2's, in its strict mode. What fails is known, and why.
+// TestHTTP2Conformance runs h2spec, the published suite of RFC 9113's predecessors, in its strict mode against Rowlock's own HTTP/2 server and
+// golang.org/x/net/http2's. The failures are known, with their reasons.
 func TestHTTP2Conformance(t *testing.T) {
 	if database.url != "" {
 		return // no request of it reaches the database
@@ -27,16 +27,16 @@ func TestHTTP2Conformance(t *testing.T) {
 		"http2/8.1.2.2 Sends a HEADERS frame that contains the connection-specific header field",
 	}
 	known := append([]string{
-		// Answers that are faster than h2spec asks never are more than a thousand at once (TestTooManyStreams in server/h2), and
-		// their streams are over before it sends their windows' growth ("a window beyond all" of TestMalformed).
+		// If answers are faster than h2spec's requests, there are never more than a thousand at once (TestTooManyStreams in server/h2), and their streams
+		// are over before it increases their windows ("a window beyond all" of TestMalformed).
 		"http2/5.1.2 Sends HEADERS frames that causes their advertised concurrent stream limit to be exceeded",
 		"http2/6.9.1 Sends multiple WINDOW_UPDATE frames increasing the flow control window to above 2^31-1 on a stream",
 	}, refused...)
-	const ours = "--fast-paths=http2" // also where the environment turns it off
+	const ours = "--fast-paths=http2" // also if the environment turns it off
 	own := h2spec(t, ours)
 	isKnown := func(name string) bool { return slices.Contains(known, name) }
 	if wrong := slices.DeleteFunc(slices.Clone(own), isKnown); len(wrong) > 0 {
-		// h2spec takes an answer that is late for none. What the server does wrong it does again.
+		// h2spec takes a late answer for a missing one. A defect of the server fails again.
 		again := h2spec(t, ours)
 		for _, failed := range wrong {
 			if slices.Contains(again, failed) {
@@ -54,7 +54,7 @@ func TestHTTP2Conformance(t *testing.T) {
 	}
 }
 
-// h2spec returns what a server fails at that was started with such arguments.
+// h2spec returns the failures of a server with the given arguments.
 func h2spec(t *testing.T, args ...string) (failed []string) {
 	t.Helper()
 	server := startServer(t, harness.RowlockOptions{Args: args})
@@ -64,7 +64,7 @@ func h2spec(t *testing.T, args ...string) (failed []string) {
 	}
 	report := filepath.Join(t.TempDir(), "report.xml")
 	output, err := exec.CommandContext(t.Context(), harness.Binary("h2spec"), "--host", at.Hostname(), "--port", at.Port(), "--path", "/healthz",
-		"--tls", "--insecure", "--strict", "--timeout", "5", "--junit-report", report).CombinedOutput() // its error is that something failed
+		"--tls", "--insecure", "--strict", "--timeout", "5", "--junit-report", report).CombinedOutput() // its error is that a case failed
 	text, rerr := os.ReadFile(report)
 	if rerr != nil {
 		t.Fatalf("%v, %v\n%s", err, rerr, output)

@@ -22,7 +22,7 @@ func newHelm(t *testing.T, namespace string) helm {
 	return helm{namespace: namespace, home: t.TempDir()}
 }
 
-// run returns what helm writes, and fails the test when helm fails.
+// run returns helm's output, and fails the test when helm fails.
 func (h helm) run(t *testing.T, args ...string) string {
 	t.Helper()
 	output, err := h.try(t, args...)
@@ -32,7 +32,7 @@ func (h helm) run(t *testing.T, args ...string) string {
 	return output
 }
 
-// fails returns what helm writes, and fails the test when helm does not fail.
+// fails returns helm's output, and fails the test when helm does not fail.
 func (h helm) fails(t *testing.T, args ...string) string {
 	t.Helper()
 	output, err := h.try(t, args...)
@@ -93,12 +93,12 @@ func TestHelm(t *testing.T) {
 
 	h.run(t, "uninstall", "boat")
 	if got := objects(); strings.Count(got, "boat") != 4 || !strings.Contains(got, "persistentvolumeclaim/boat") {
-		t.Errorf("left are\n%s", got) // what is to be kept, and the hooks
+		t.Errorf("left are\n%s", got) // the resources to keep, and the hooks
 	}
 	wants(t, h.fails(t, "status", "boat"), "release: not found")
 }
 
-// TestHelmConflicts has helm meet what somebody else has written.
+// TestHelmConflicts checks helm's conflicts with another writer.
 func TestHelmConflicts(t *testing.T) {
 	namespace := newNamespace(t)
 	h, k := newHelm(t, namespace), kubectl{namespace: namespace}

@@ -9,9 +9,9 @@ import (
 	"github.com/rowlock/rowlock/e2e/checker/trial"
 )
 
-// TestHistories lets clients of all kinds work while servers are killed, and verifies all that they were told: linearizable reads and
-// writes, revisions that grow, lists of what they say they are of, and watches that leave out, repeat and exchange nothing.
-// `make check-histories` does this for longer and with more faults; docs/reliability.md.
+// TestHistories lets clients of all kinds work while servers are killed, and verifies their histories: linearizable reads and writes, growing
+// revisions, lists of the revision that they name, and watches without omitted, repeated or exchanged events. `make check-histories` does this for
+// longer and with more faults; docs/reliability.md.
 func TestHistories(t *testing.T) {
 	if err := buildRowlock(); err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestHistories(t *testing.T) {
 	wantClean(t, report)
 }
 
-// TestCrowd lets hundreds of clients write while hundreds of watches are open, of which some hardly read.
+// TestCrowd lets hundreds of clients write while hundreds of watches are open, some of which read slowly.
 func TestCrowd(t *testing.T) {
 	if err := buildRowlock(); err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestCrowd(t *testing.T) {
 	wantClean(t, report)
 }
 
-// wantClean wants a trial in which something has happened, without violations.
+// wantClean requires a trial that did something, without violations.
 func wantClean(t *testing.T, report *trial.Report) {
 	t.Helper()
 	t.Log(report)

@@ -25,7 +25,7 @@ func (c hostile) text(text string) hostile {
 	return c
 }
 
-// as says of which media type the body is.
+// as sets the media type of the body.
 func (c hostile) as(media string) hostile {
 	c.headers = map[string]string{"Content-Type": media}
 	return c
@@ -38,7 +38,7 @@ func endless(n int64) func() io.Reader {
 	}
 }
 
-// zeros are as many "0" as somebody reads.
+// zeros is an endless reader of "0".
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {
@@ -56,7 +56,7 @@ func zipped(text string) string {
 	return b.String()
 }
 
-// numbered joins n copies of a text, in each of which %d is its number.
+// numbered joins n copies of a text, in each of which %d is replaced by its number.
 func numbered(n int, format, separator string) string {
 	parts := make([]string, n)
 	for i := range parts {
@@ -74,12 +74,12 @@ func laughs(levels int) string {
 	return b.String()
 }
 
-// policyOf is the spec of a NetworkPolicy that lets some in.
+// policyOf is the spec of a NetworkPolicy that admits some traffic.
 func policyOf(from string) string {
 	return `"spec":{"podSelector":{},"ingress":[{"from":[` + from + `]}]}`
 }
 
-// hostileObjects are those that the others need.
+// hostileObjects are prerequisites of the others.
 func hostileObjects() []hostile {
 	env := numbered(30000, `{"name":"e%d"}`, ",")
 	blocks := policyOf(numbered(5000, `{"ipBlock":{"cidr":"fd00::%d/128"}}`, ","))
@@ -149,7 +149,7 @@ func field(number int, content string) string {
 
 // nestedDefinition is a CustomResourceDefinition whose schema is nested until it has n bytes.
 func nestedDefinition(n int) string {
-	// JSONSchemaProps.not is field 30; made from within.
+	// JSONSchemaProps.not is field 30; encoded from the innermost outwards.
 	size, levels := 0, []int{}
 	for size < n {
 		levels = append(levels, size)

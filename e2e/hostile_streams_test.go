@@ -20,11 +20,11 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// TestHostileStreams begins what it never ends, on many connections at once: handshakes, headers, bodies, over HTTP/1.1 and HTTP/2. The
-// server answers others meanwhile, and what takes longer than a request may is over then.
+// TestHostileStreams begins handshakes, headers and bodies that it never ends, on many connections at once, over HTTP/1.1 and HTTP/2. The server
+// answers others meanwhile, and ends everything that takes longer than a request may.
 func TestHostileStreams(t *testing.T) {
 	if database.url != "" {
-		return // none of it reaches a database
+		return // nothing of it reaches a database
 	}
 	server := startServer(t, harness.RowlockOptions{Args: []string{"--request-timeout", "2s"}})
 	config, err := server.Config()
@@ -81,7 +81,7 @@ func clientOf(t *testing.T, config *rest.Config, http2 bool) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// checkEndless sends a body that stops in its middle: the request ends by its time, with an answer or without.
+// checkEndless sends a body that stops in its middle: the request ends within its time, with an answer or without.
 func checkEndless(t *testing.T, client *http.Client, server, what string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -111,7 +111,7 @@ func checkEndless(t *testing.T, client *http.Client, server, what string) {
 	}
 }
 
-// TestHostileReaders opens watches that nobody reads, and writes what they are to be told of: the server keeps it for all of them once.
+// TestHostileReaders opens watches whose clients do not read, and writes objects that they watch: the server keeps the events once for all of them.
 func TestHostileReaders(t *testing.T) {
 	if database.url != "" {
 		return // it is about the server's memory
@@ -152,7 +152,7 @@ func TestHostileReaders(t *testing.T) {
 			t.Fatalf("write %d: %d: %s", i, code, text)
 		}
 	}
-	// Each watch has been told of 20 MiB, in all 1 GiB.
+	// Each watch has events of 20 MiB, in all 1 GiB.
 	grown := (resident(t, pid, "VmHWM:") - before) >> 20
 	t.Logf("%d MiB", grown)
 	if grown > 512 {

@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// A hostile request is one that is small to send and meant to cost the server much.
+// hostile is a request that is small to send and meant to cost the server much.
 type hostile struct {
 	name    string
 	request string // method and path
@@ -28,16 +28,16 @@ type hostile struct {
 	code int // of the answer
 }
 
-// mostMemory is how many MiB the server may have at any time. It is the same for all requests, since how much of an earlier one's garbage
-// is still there is the garbage collector's choice.
+// mostMemory is the limit of the server's memory in MiB at any time. It is the same for all requests, since the garbage collector decides how much of
+// an earlier request's garbage remains.
 const mostMemory = 768
 
-// TestHostileRequests sends what is made to cost much, one request at a time. Each is answered as kube-apiserver answers it, costs a
-// bounded amount of memory, and leaves a server that answers others. Where the answer is 413 to a patch, and where there are more than a
-// thousand errors, kube-apiserver works for minutes, and the client hears of a timeout after 34 s: that cannot be what anybody wants.
+// TestHostileRequests sends expensive requests, one at a time. Each gets kube-apiserver's answer, costs a bounded amount of memory, and leaves a
+// server that answers others. Where a patch gets a 413, and where there are more than a thousand errors, kube-apiserver works for minutes, and the
+// client gets a timeout after 34 s, which no user can want.
 func TestHostileRequests(t *testing.T) {
 	if database.url != "" {
-		return // what is refused reaches no database
+		return // refused requests reach no database
 	}
 	server := startHostile(t)
 	config, err := server.Config()
@@ -55,7 +55,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// startHostile starts the server that the requests are for: kube-apiserver, when E2E_PEER asks for it, to see what it does.
+// startHostile starts the server for the requests: kube-apiserver, when E2E_PEER selects it, for comparison.
 func startHostile(t *testing.T) *harness.Server {
 	if os.Getenv("E2E_PEER") == "" {
 		return startServer(t, harness.RowlockOptions{})
@@ -68,11 +68,11 @@ func startHostile(t *testing.T) *harness.Server {
 	return server
 }
 
-// send sends the request, holds the answer and the memory it took against what is allowed, and asks for something else afterwards.
+// send sends the request, checks the answer and the memory that it took, and sends another request afterwards.
 func (c hostile) send(ctx context.Context, t *testing.T, client *http.Client, server *harness.Server) {
 	pid := server.PIDs()[len(server.PIDs())-1]
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
-		t.Fatal(err) // Linux alone says how much a process had at most
+		t.Fatal(err) // only Linux reports the peak memory of a process
 	}
 	began := time.Now()
 	code, text := c.answer(ctx, t, client, server)
@@ -90,7 +90,7 @@ func (c hostile) send(ctx context.Context, t *testing.T, client *http.Client, se
 	}
 }
 
-// answer sends the request, and returns the code of its answer, 0 when there is none, and how its text begins.
+// answer sends the request, and returns the code of its answer, 0 without one, and the beginning of its text.
 func (c hostile) answer(ctx context.Context, t *testing.T, client *http.Client, server *harness.Server) (code int, text string) {
 	t.Helper()
 	method, path, _ := strings.Cut(c.request, " ")
@@ -116,7 +116,7 @@ func (c hostile) answer(ctx context.Context, t *testing.T, client *http.Client, 
 	return answer.StatusCode, fmt.Sprintf("%s (%d bytes)", head, n+int64(len(head)))
 }
 
-// resident is how much memory a process has (VmRSS:) or had at most (VmHWM:), in bytes.
+// resident is the present (VmRSS:) or peak (VmHWM:) memory of a process, in bytes.
 func resident(t *testing.T, pid int, which string) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -112,7 +112,7 @@ func TestKubectlServerSideApply(t *testing.T) {
 	}
 }
 
-// TestKubectlChange changes one object in every way that kubectl has.
+// TestKubectlChange changes one object in each of kubectl's ways.
 func TestKubectlChange(t *testing.T) {
 	namespace := newNamespace(t)
 	k := kubectl{namespace: namespace, stdin: webDeployment}
@@ -146,7 +146,7 @@ func TestKubectlChange(t *testing.T) {
 	wants(t, stderr, "Edit cancelled, no changes made.")
 }
 
-// TestKubectlWatch sees an object come, change and go.
+// TestKubectlWatch checks that a watch shows the creation, changes and deletion of an object.
 func TestKubectlWatch(t *testing.T) {
 	namespace := newNamespace(t)
 	k := kubectl{namespace: namespace}
@@ -206,7 +206,7 @@ func TestKubectlWait(t *testing.T) {
 	k.run(t, "wait", "deployment/web", "--for=delete", "--timeout=30s")
 }
 
-// TestKubectlPods sees what the columns of a pod say about its state, and follows its deletion with a finalizer.
+// TestKubectlPods checks the columns about a pod's state, and follows its deletion with a finalizer.
 func TestKubectlPods(t *testing.T) {
 	k := kubectl{namespace: newNamespace(t)}
 	k.stdin = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"one","finalizers":["example.com/stay"]},"spec":{"containers":[{"name":"main","image":"example.com/one"}]}}`
@@ -219,7 +219,7 @@ func TestKubectlPods(t *testing.T) {
 	k.run(t, "wait", "pod/one", "--for=delete", "--timeout=30s")
 }
 
-// TestKubectlDiscovery lists and explains what there is.
+// TestKubectlDiscovery lists and explains the API.
 func TestKubectlDiscovery(t *testing.T) {
 	k := kubectl{}
 	wants(t, k.run(t, "api-versions"), "apps/v1\n", "\nv1\n", "rbac.authorization.k8s.io/v1\n")
@@ -247,7 +247,7 @@ func TestKubectlDiscovery(t *testing.T) {
 	wants(t, k.run(t, "cluster-info"), "is running at")
 }
 
-// TestKubectlRefusals checks what a person reads who has made a mistake.
+// TestKubectlRefusals checks kubectl's messages about a user's mistakes.
 func TestKubectlRefusals(t *testing.T) {
 	k := kubectl{namespace: newNamespace(t)}
 	for _, c := range []struct{ name, stdin, want string }{

@@ -9,8 +9,8 @@ import (
 	"github.com/rowlock/rowlock/e2e/checker/trial"
 )
 
-// TestLies has the checker find out servers that lie: between its clients and a server is a proxy that loses, repeats or exchanges events, loses
-// writes that were acknowledged, shows what is no longer so, and so on.
+// TestLies checks that the checker detects servers that lie: a proxy between its clients and a server loses, repeats or exchanges events, loses
+// acknowledged writes, shows outdated states, and so on.
 func TestLies(t *testing.T) {
 	if err := buildRowlock(); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// TestFirstStart leaves what a new user needs: a line that tells how to go on, and credentials that nobody else reads.
+// TestFirstStart checks the results for a new user: a line that shows the next step, and credentials that only they can read.
 func TestFirstStart(t *testing.T) {
 	server := startServer(t, harness.RowlockOptions{})
 	wants(t, server.Output(), "export KUBECONFIG="+server.Kubeconfig)
@@ -62,7 +62,7 @@ func TestFirstStart(t *testing.T) {
 	}
 }
 
-// TestRestart finds everything as it was: objects, revisions, credentials.
+// TestRestart checks that a restart preserves objects, revisions and credentials.
 func TestRestart(t *testing.T) {
 	options := harness.RowlockOptions{DataDir: t.TempDir()}
 	server := startServer(t, options)
@@ -97,7 +97,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// sameCredentials returns the part of a kubeconfig that a restart must not change; the port may.
+// sameCredentials returns the part of a kubeconfig that a restart must not change; the port may change.
 func sameCredentials(t *testing.T, kubeconfig []byte) string {
 	t.Helper()
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
@@ -107,7 +107,7 @@ func sameCredentials(t *testing.T, kubeconfig []byte) string {
 	return string(config.CAData) + string(config.CertData) + string(config.KeyData)
 }
 
-// TestSecondProcess on a SQLite file is refused before it can do harm, and the first goes on.
+// TestSecondProcess checks that a second process on a SQLite file is refused before it can do harm, and that the first goes on.
 func TestSecondProcess(t *testing.T) {
 	dir := t.TempDir()
 	server := startServer(t, harness.RowlockOptions{DataDir: dir, Datastore: "sqlite://" + filepath.Join(dir, "rowlock.db")})
@@ -123,8 +123,8 @@ func TestSecondProcess(t *testing.T) {
 	}
 }
 
-// TestDrain stops a server that is being written to and watched: watches end as if their time were up, every write is
-// answered, and what was acknowledged is kept.
+// TestDrain stops a server during writes and watches: watches end as if their time were up, every write is answered, and acknowledged writes are
+// kept.
 func TestDrain(t *testing.T) {
 	options := harness.RowlockOptions{DataDir: t.TempDir()}
 	server := startServer(t, options)
@@ -182,7 +182,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestBadFlags are refused by name.
+// TestBadFlags checks that invalid flags are refused by name.
 func TestBadFlags(t *testing.T) {
 	if err := buildRowlock(); err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-// TestAllowPrivileged starts a server of each kind, because what is allowed is a matter of the process.
+// TestAllowPrivileged starts a server of each kind, because the flag applies to the whole process.
 func TestAllowPrivileged(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                         "<nil>",
@@ -218,7 +218,7 @@ func TestAllowPrivileged(t *testing.T) {
 	}
 }
 
-// openWatch opens a watch without client-go's decoder, to see how its stream ends.
+// openWatch opens a watch without client-go's decoder, to show how its stream ends.
 func openWatch(t *testing.T, config *rest.Config, path string) io.Reader {
 	t.Helper()
 	client, err := rest.HTTPClientFor(config)
@@ -245,7 +245,7 @@ func configMap(name, n string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"n": n}}
 }
 
-// revision is a resourceVersion as the number that it is.
+// revision parses a resourceVersion as a number.
 func revision(t *testing.T, resourceVersion string) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(resourceVersion, 10, 64)

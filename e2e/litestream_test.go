@@ -26,18 +26,18 @@ import (
 const (
 	litestreamWriters = 4
 	litestreamRounds  = 12
-	// litestreamRound is how many writes are acknowledged between two syncs, each of litestreamBytes: all of them are more than Rowlock lets
-	// the write-ahead log have.
+	// litestreamRound is the number of acknowledged writes between two syncs, each of litestreamBytes: together they exceed the size that Rowlock allows
+	// the write-ahead log.
 	litestreamRound = 60
 	litestreamBytes = 64 << 10
 )
 
-// TestLitestream has Litestream replicate a store that is written to, kills it in between and starts it anew, and then loses everything but the
-// replica and pki/. Restored as docs/backup.md says, the store is whole and has what was acknowledged before the last sync, and clients are
-// told that they are back in time.
+// TestLitestream lets Litestream replicate a store during writes, kills it in between and starts it anew, and then loses everything but the replica
+// and pki/. Restored as docs/backup.md says, the store is whole and has all writes acknowledged before the last sync, and clients are told that they
+// are back in time.
 func TestLitestream(t *testing.T) {
 	if database.url != "" {
-		return // it is for SQLite, and so was tested already
+		return // it is for SQLite, and was already tested
 	}
 	if err := harness.Build(t.Context(), "litestream"); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestLitestream(t *testing.T) {
 			awaitNewLog(t, source+"-wal", func() { l.allow(litestreamWriters) })
 			agent = startReplicator(ctx, t, source, replica)
 		}
-		begin := l.allow(2 * litestreamRound) // and not more: what is to be copied would grow faster than it is copied
+		begin := l.allow(2 * litestreamRound) // not more, or the data would grow faster than it is copied
 		known, err := l.await(begin + litestreamRound)
 		if err != nil {
 			t.Fatal(err)
@@ -84,13 +84,13 @@ func TestLitestream(t *testing.T) {
 	l.check(ctx, t, clientFor(t, startServer(t, harness.RowlockOptions{DataDir: dir})).CoreV1().ConfigMaps("default"), durable)
 }
 
-// ledger is what writers have been told.
+// ledger records the writers' answers.
 type ledger struct {
 	mu      sync.Mutex
 	more    *sync.Cond
 	last    map[string]*corev1.ConfigMap // by name; nil: deleted
 	writes  int
-	most    int // writers wait when so many writes are acknowledged
+	most    int // writers wait at this number of acknowledged writes
 	stopped bool
 	newest  string // resourceVersion
 	err     error
@@ -121,7 +121,7 @@ func (l *ledger) write(ctx context.Context, configMaps typedcorev1.ConfigMapInte
 	})
 }
 
-// allow lets writers go on until so many more writes are acknowledged than now, and returns how many are now.
+// allow lets writers go on until more further writes are acknowledged, and returns the present number.
 func (l *ledger) allow(more int) (now int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +137,7 @@ func (l *ledger) stop() {
 	l.more.Broadcast()
 }
 
-// proceed waits until a writer may go on; false: it is to stop.
+// proceed waits until a writer may go on; false: it has to stop.
 func (l *ledger) proceed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +170,7 @@ func (l *ledger) writeOne(ctx context.Context, configMaps typedcorev1.ConfigMapI
 	return nil
 }
 
-// note takes down an answer.
+// note records an answer.
 func (l *ledger) note(name string, m *corev1.ConfigMap, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +186,7 @@ func (l *ledger) note(name string, m *corev1.ConfigMap, err error) {
 	}
 }
 
-// await waits until so many writes are acknowledged, and returns what is known then.
+// await waits for a number of acknowledged writes, and returns the known objects of that moment.
 func (l *ledger) await(writes int) (map[string]*corev1.ConfigMap, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,7 +196,7 @@ func (l *ledger) await(writes int) (map[string]*corev1.ConfigMap, error) {
 	return maps.Clone(l.last), l.err
 }
 
-// check asks a restored server for what was acknowledged. Where it has a later state of an object, that was replicated too.
+// check requires that a restored server has the acknowledged writes. A later state of an object is allowed: it was replicated too.
 func (l *ledger) check(ctx context.Context, t *testing.T, configMaps typedcorev1.ConfigMapInterface, durable map[string]*corev1.ConfigMap) {
 	t.Helper()
 	list, err := configMaps.List(ctx, metav1.ListOptions{})
@@ -232,9 +232,9 @@ func (l *ledger) check(ctx context.Context, t *testing.T, configMaps typedcorev1
 	}
 }
 
-// awaitNewLog returns once SQLite has begun its write-ahead log anew, and before it is long: the end of the old log, of which Litestream
-// knows, would be behind that of the new one. Where Rowlock has just cut the log it is empty, until a write begins it. It calls write, which
-// lets a few writes happen, for as long as that takes: Litestream may have moved the log just before, and then it has to grow first.
+// awaitNewLog returns once SQLite has restarted its write-ahead log, and before it is long: the end of the old log, which Litestream knows, would be
+// behind that of the new one. After Rowlock has truncated the log it is empty, until a write begins it. Meanwhile it keeps calling write, which lets
+// a few writes happen: Litestream may have moved the log just before, and then it has to grow first.
 func awaitNewLog(t *testing.T, log string, write func()) {
 	t.Helper()
 	salts := func() string {
@@ -261,12 +261,12 @@ func awaitNewLog(t *testing.T, log string, write func()) {
 	}
 }
 
-// replicator is Litestream at work.
+// replicator is a running Litestream.
 type replicator struct {
 	cmd    *exec.Cmd
 	input  io.Writer
 	output *bufio.Reader
-	said   *strings.Builder // to be read after its end
+	said   *strings.Builder // to be read only after its end
 	kill   func()           // with SIGKILL
 }
 
@@ -294,7 +294,7 @@ func startReplicator(ctx context.Context, t *testing.T, file, replica string) *r
 	return r
 }
 
-// sync returns when all that is in the database is in the replica.
+// sync returns when the replica has the whole database.
 func (r *replicator) sync(t *testing.T) {
 	t.Helper()
 	_, err := io.WriteString(r.input, "\n")

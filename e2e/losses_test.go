@@ -8,8 +8,8 @@ import (
 	"github.com/rowlock/rowlock/e2e/checker/trial"
 )
 
-// TestLosses has Postgres lose writes that were acknowledged: a dump is restored, and a replica becomes the primary that did not have the last of them.
-// Clients that go on where they were have to be refused, and nobody may be told a revision that was given before.
+// TestLosses makes Postgres lose acknowledged writes: a dump is restored, or a replica without the last writes becomes the primary. Clients that
+// continue from a lost revision have to be refused, and no client may be given an earlier revision again.
 func TestLosses(t *testing.T) {
 	if database.url == "" {
 		t.Skip("writes are lost by Postgres")

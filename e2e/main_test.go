@@ -26,7 +26,7 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
 )
 
-// patience is how long a test waits for something that should happen at once.
+// patience is how long a test waits for an event that should happen at once.
 const patience = 2 * time.Minute
 
 // shared is the server of all tests that need no server of their own.
@@ -37,16 +37,16 @@ var shared struct {
 	cache      string // of kubectl
 }
 
-// database is where the servers of this run keep their objects, unless a test chooses another one.
+// database is the database of the servers of this run, unless a test chooses another one.
 var database struct {
-	url string // of Postgres; empty: the default, a SQLite file of each
+	url string // of Postgres; empty: the default, a SQLite file for each server
 }
 
 func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
-// run runs all tests on each database, or those of E2E_DATABASE (sqlite, postgres) alone.
+// run runs all tests on each database, or only on those of E2E_DATABASE (sqlite, postgres).
 func run(m *testing.M) (code int) {
 	if err := harness.Build(context.Background(), "kubectl"); err != nil {
 		return fail(err)
@@ -78,16 +78,16 @@ func run(m *testing.M) (code int) {
 	return runShared(m)
 }
 
-// postgres is the cluster of all tests, each in schemas of its own. It is started for the first test that asks for it: there are some beside SQLite, too.
+// postgres is the cluster of all tests, each with schemas of its own. It is started by the first test that needs it; some tests with SQLite do, too.
 var postgres = sync.OnceValues(func() (_ *pgtest.Cluster, err error) {
 	startedPostgres, err = pgtest.New()
 	return startedPostgres, err
 })
 
-// startedPostgres is nil where no test has asked for the cluster.
+// startedPostgres is nil until a test has needed the cluster.
 var startedPostgres *pgtest.Cluster
 
-// stopPostgres stops it, and removes what it has left.
+// stopPostgres stops it, and removes its files.
 func stopPostgres() error {
 	if startedPostgres == nil {
 		return nil
@@ -103,8 +103,8 @@ func postgresURL() (string, error) {
 	return cluster.URL(), nil
 }
 
-// onDatabase fills in the database of this run where a test does not choose one. A server that is started again in the same
-// directory has the same.
+// onDatabase fills in the database of this run where a test does not choose one. A server that is started again in the same directory gets the same
+// database.
 func onDatabase(options harness.RowlockOptions) harness.RowlockOptions {
 	if options.Datastore == "" && database.url != "" {
 		options.Datastore, options.Schema = database.url, fmt.Sprintf("%x", sha256.Sum256([]byte(options.DataDir)))[:32]
@@ -112,7 +112,7 @@ func onDatabase(options harness.RowlockOptions) harness.RowlockOptions {
 	return options
 }
 
-// runShared runs all tests beside a server that those share which need none of their own.
+// runShared runs all tests beside a server that is shared by the tests which need none of their own.
 func runShared(m *testing.M) (code int) {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "rowlock-e2e-")
@@ -159,8 +159,7 @@ func fail(err error) int {
 // buildRowlock builds the binary once, and not at all when no test needs a server of its own.
 var buildRowlock = sync.OnceValue(func() error { return harness.Build(context.Background(), "rowlock") })
 
-// startServer starts a server for one test and stops it at the test's end. A server that the test has ended already is
-// left alone.
+// startServer starts a server for one test and stops it at the test's end, unless the test has stopped it already.
 func startServer(t *testing.T, options harness.RowlockOptions) *harness.Server {
 	t.Helper()
 	if err := buildRowlock(); err != nil {
@@ -191,13 +190,13 @@ func clientFor(t *testing.T, server *harness.Server) *kubernetes.Clientset {
 	return newClient(t, configOf(t, server))
 }
 
-// aloneClientFor returns a client that shares its connections with no other. Clients of one configuration share one
-// connection, and if that breaks while one of them writes, Go's HTTP/2 tells all of them the error of that write:
-// client-go knows that a watch that reads EOF can go on where it was, and lists again after any other error.
+// aloneClientFor returns a client that shares its connections with no other. Clients of one configuration share one connection. If that breaks while
+// one of them writes, Go's HTTP/2 reports the error of that write to all of them. client-go resumes a watch that reads EOF, and lists again after any
+// other error.
 func aloneClientFor(t *testing.T, server *harness.Server) *kubernetes.Clientset {
 	t.Helper()
 	config := configOf(t, server)
-	config.Dial = (&net.Dialer{}).DialContext // what has a function of its own to dial with shares nothing
+	config.Dial = (&net.Dialer{}).DialContext // a configuration with a dial function of its own shares nothing
 	return newClient(t, config)
 }
 
@@ -219,7 +218,7 @@ func newClient(t *testing.T, config *rest.Config) *kubernetes.Clientset {
 	return client
 }
 
-// names makes names that no other test of this run, nor an earlier run against the same server, has used.
+// names makes names that were not used by any other test of this run, or by an earlier run against the same server.
 var names = struct {
 	run     int64
 	counter atomic.Int64
@@ -247,8 +246,7 @@ func newNamespaceOf(t *testing.T, client kubernetes.Interface) string {
 	return namespace.Name
 }
 
-// removeNamespace deletes a namespace and takes the last step of that itself, which is a controller's, because the
-// reference has none running.
+// removeNamespace deletes a namespace and does the last step of the deletion itself, which is a controller's, because the reference runs none.
 func removeNamespace(t *testing.T, client kubernetes.Interface, namespace *corev1.Namespace) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -266,7 +264,7 @@ type kubectl struct {
 	env       []string
 }
 
-// run returns what kubectl writes to stdout, and fails the test when kubectl fails.
+// run returns kubectl's stdout, and fails the test when kubectl fails.
 func (k kubectl) run(t *testing.T, args ...string) string {
 	t.Helper()
 	stdout, stderr, err := k.try(t, args...)
@@ -276,7 +274,7 @@ func (k kubectl) run(t *testing.T, args ...string) string {
 	return stdout
 }
 
-// try returns what kubectl writes to stdout and stderr.
+// try returns kubectl's stdout and stderr.
 func (k kubectl) try(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)

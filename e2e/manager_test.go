@@ -21,7 +21,7 @@ import (
 
 const copierFinalizer = "example.com/copier"
 
-// copier keeps a Secret with the data of each ConfigMap that is labelled for it.
+// copier keeps a Secret with the data of each ConfigMap that has the label for it.
 type copier struct{ client.Client }
 
 func (c *copier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -82,7 +82,7 @@ func startManager(t *testing.T, namespace string) {
 	})
 }
 
-// TestManager runs a controller written with controller-runtime: what it owns follows what it watches.
+// TestManager runs a controller written with controller-runtime: the object that it owns follows the one that it watches.
 func TestManager(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
@@ -108,14 +108,14 @@ func TestManager(t *testing.T) {
 	setData(ctx, t, namespace, map[string]string{"a": "2", "b": "3"})
 	awaitSecret(t, seen, watch.Modified, map[string]string{"a": "2", "b": "3"})
 
-	// What somebody else destroys is made anew.
+	// A copy that another client deletes is created anew.
 	if err := secrets.Delete(ctx, "source-copy", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	awaitSecret(t, seen, watch.Deleted, map[string]string{"a": "2", "b": "3"})
 	awaitSecret(t, seen, watch.Added, map[string]string{"a": "2", "b": "3"})
 
-	// The finalizer holds the source back until the copy is gone.
+	// The finalizer keeps the source until the copy is deleted.
 	gone, err := configMaps.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=source"})
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestManager(t *testing.T) {
 	}
 }
 
-// setData changes the source, however often the controller gets in between.
+// setData changes the source, however often the controller writes in between.
 func setData(ctx context.Context, t *testing.T, namespace string, data map[string]string) {
 	t.Helper()
 	configMaps := shared.client.CoreV1().ConfigMaps(namespace)

@@ -12,8 +12,8 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// An informer that is connected while the store moves to another database goes on with the server that is started there. It lists again once, at
-// most, and has all that is written before and after.
+// TestInformerThroughMigrate checks that an informer that is connected while the store moves to another database continues with the server that is
+// started there. It lists again at most once, and has all writes before and after.
 func TestInformerThroughMigrate(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -21,7 +21,7 @@ func TestInformerThroughMigrate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// All ConfigMaps are the test's.
+	// The test owns all ConfigMaps.
 	options := onDatabase(harness.RowlockOptions{DataDir: t.TempDir(), Port: port, Args: []string{"--controllers=*,-root-ca-certificate-publisher-controller"}})
 	server := startServer(t, options)
 	configMaps := clientFor(t, server).CoreV1().ConfigMaps("default")

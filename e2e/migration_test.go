@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// The storage version migrator of an unmodified kube-controller-manager carries out a migration on its own.
+// TestControllerManagerMigrates checks that the storage version migrator of an unmodified kube-controller-manager performs a migration by itself.
 func TestControllerManagerMigrates(t *testing.T) {
 	server := startServer(t, harness.RowlockOptions{Args: []string{"--controllers=*,-storage-version-migrator-controller"}})
 	client := clientFor(t, server)
@@ -60,7 +60,7 @@ func TestControllerManagerMigrates(t *testing.T) {
 			t.Fatalf("%v %v", e.Type, e.Object)
 		}
 		if m.Status.ResourceVersion != "" && !known {
-			// It waits until its garbage collector has come so far, which bookmarks and events tell it.
+			// It waits until its garbage collector has reached that revision, as bookmarks and events show.
 			known = true
 			run(widget("new"), "create")
 		}

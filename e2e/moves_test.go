@@ -24,8 +24,8 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// What a kube-apiserver on etcd, and on kine, serves is what Rowlock serves after an import from the store that runs; and what a kube-apiserver serves
-// of an etcd that was restored of an export. Every object is compared in every version.
+// TestMoves checks that Rowlock serves the same as a kube-apiserver on etcd, and on kine, after an import from the running store; and that a
+// kube-apiserver on an etcd that was restored from an export does, too. Every object is compared in every version.
 func TestMoves(t *testing.T) {
 	if os.Getenv("E2E_PEER") != "kube-apiserver" {
 		t.Skip("`make compare` runs this")
@@ -42,7 +42,7 @@ func move(t *testing.T, backend harness.Backend) {
 	source := startPeer(t, backend, t.TempDir())
 	fill(t, source)
 	options := onDatabase(harness.RowlockOptions{DataDir: t.TempDir(),
-		// None of the others runs either: they complete what kube-apiserver alone has left as it was.
+		// No other controller runs either: they complete objects that kube-apiserver alone leaves incomplete.
 		Args: []string{"--controllers=-namespace-controller", "--service-cluster-ip-range=10.43.0.0/16"}})
 	to := options.Datastore
 	if to == "" {
@@ -89,7 +89,7 @@ const movedDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomR
 "scope":"Namespaced","names":{"plural":"boats","kind":"Boat"},"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},
 "schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
 
-// fill makes an object of every type, of some more than one, and some that were changed since.
+// fill creates an object of every type, several of some types, and changes some.
 func fill(t *testing.T, server *harness.Server) {
 	t.Helper()
 	dir := t.TempDir()
@@ -130,7 +130,7 @@ func fill(t *testing.T, server *harness.Server) {
 	fillPublished(t, server)
 }
 
-// fillPublished makes definitions that projects have published, and what they show of their objects.
+// fillPublished creates the definitions that projects have published, and their example objects.
 func fillPublished(t *testing.T, server *harness.Server) {
 	t.Helper()
 	config, err := server.Config()
@@ -172,7 +172,7 @@ func fillPublished(t *testing.T, server *harness.Server) {
 	for _, e := range examples {
 		o := &unstructured.Unstructured{Object: e.Object}
 		unstructured.RemoveNestedField(o.Object, "metadata", "namespace")
-		if _, err := kinds[e.Kind()].Create(t.Context(), o, metav1.CreateOptions{}); err == nil { // some are wrong on purpose, and some have one name
+		if _, err := kinds[e.Kind()].Create(t.Context(), o, metav1.CreateOptions{}); err == nil { // some are invalid on purpose, and some share a name
 			made++
 		}
 	}
@@ -182,7 +182,7 @@ func fillPublished(t *testing.T, server *harness.Server) {
 	}
 }
 
-// everything lists all that is served, in all versions.
+// everything lists all served objects, in all versions.
 func everything(t *testing.T, server *harness.Server) map[string]*unstructured.Unstructured {
 	t.Helper()
 	config, err := server.Config()
@@ -198,7 +198,7 @@ func everything(t *testing.T, server *harness.Server) map[string]*unstructured.U
 		t.Fatal(err)
 	}
 	_, lists, err := asks.ServerGroupsAndResources()
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // of an APIService nobody is behind
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // of an APIService without a server
 		t.Fatal(err)
 	}
 	all := map[string]*unstructured.Unstructured{}
@@ -214,7 +214,7 @@ func everything(t *testing.T, server *harness.Server) map[string]*unstructured.U
 			var objects *unstructured.UnstructuredList
 			await(t.Context(), t, "list of "+r.Name, func() (bool, error) {
 				objects, err = client.Resource(gv.WithResource(r.Name)).List(t.Context(), metav1.ListOptions{})
-				if apierrors.IsTooManyRequests(err) { // its cache begins
+				if apierrors.IsTooManyRequests(err) { // its watch cache is still starting
 					return false, nil
 				}
 				return err == nil, err
@@ -228,7 +228,7 @@ func everything(t *testing.T, server *harness.Server) map[string]*unstructured.U
 	return all
 }
 
-// ownObjects begin what each server says of itself.
+// ownObjects are the prefixes of the keys of each server's objects about itself.
 var ownObjects = []string{"coordination.k8s.io/v1, Resource=leases/kube-system/apiserver-", "/v1, Resource=endpoints/default/kubernetes",
 	"discovery.k8s.io/v1, Resource=endpointslices/default/kubernetes", "/v1, Resource=configmaps/kube-system/extension-apiserver-authentication"}
 

@@ -25,7 +25,7 @@ import (
 
 const harbourFinalizer = "harbour.example.com/berth"
 
-// harbour docks each ship, and lets it go when it is deleted.
+// harbour docks each ship, and removes its finalizer when it is deleted.
 type harbour struct{ client.Client }
 
 func (h *harbour) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -46,7 +46,7 @@ func (h *harbour) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, h.Status().Update(ctx, &s)
 }
 
-// startHarbour runs a manager with the controller of ships and the webhook that converts them. What it returns stops it.
+// startHarbour runs a manager with the controller of ships and the webhook that converts them. It returns a function that stops it.
 func startHarbour(t *testing.T, e *envtest.Environment) (stop func()) {
 	t.Helper()
 	log.SetLogger(logr.Discard())
@@ -76,7 +76,7 @@ func startHarbour(t *testing.T, e *envtest.Environment) (stop func()) {
 	}
 }
 
-// eventually waits until something is so.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, so func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
@@ -90,12 +90,11 @@ func eventually(t *testing.T, what string, so func() error) {
 	}
 }
 
-// TestOperator runs the controller of a custom resource with two versions as its author tests it: envtest installs the definition from
-// its directory, the manager converts, keeps a finalizer and writes the status. Without the manager nobody converts; what needs no
-// conversion works on.
+// TestOperator runs the controller of a custom resource with two versions as its author tests it: envtest installs the definition from its directory,
+// the manager converts, keeps a finalizer and writes the status. Without the manager there is no conversion; requests that need none still work.
 func TestOperator(t *testing.T) {
 	if database.url != "" {
-		return // the servers of envtest have stores of their own, whatever database the other tests are on
+		return // the servers of envtest have stores of their own, whatever database the other tests use
 	}
 	e := &envtest.Environment{BinaryAssetsDirectory: envtestAssets(t), Scheme: shipScheme(), CRDDirectoryPaths: []string{"testdata/operator"},
 		ErrorIfCRDPathMissing: true}
@@ -186,7 +185,7 @@ func operatorConverts(t *testing.T, c client.WithWatch) {
 	}
 }
 
-// operatorLetsGo deletes a ship, which goes when the controller has taken its finalizer off.
+// operatorLetsGo deletes a ship, which is gone once the controller has removed its finalizer.
 func operatorLetsGo(t *testing.T, c client.Client) {
 	gone := newOldShip("old-0", "")
 	if err := c.Delete(t.Context(), gone); err != nil {
@@ -201,7 +200,7 @@ func operatorLetsGo(t *testing.T, c client.Client) {
 	})
 }
 
-// operatorIsAway looks at what works when nobody converts.
+// operatorIsAway checks which requests work without a converter.
 func operatorIsAway(t *testing.T, c client.Client) {
 	ctx := t.Context()
 	if err := c.Create(ctx, newOldShip("late", "SS Late")); err == nil || !strings.Contains(err.Error(), "conversion webhook for harbour.example.com/v1beta1, Kind=Ship failed") {

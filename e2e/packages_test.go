@@ -12,17 +12,17 @@ import (
 	"testing"
 )
 
-// The package for Debian installs in an empty root, where dpkg is at hand: what its unit starts, with the configuration that it brings,
-// is ready and tells systemd so. It leaves nothing behind but the configuration.
+// TestPackage installs the Debian package in an empty root, if dpkg is available. The command of its unit, with the configuration of the package,
+// becomes ready and tells systemd so. Removing the package leaves only the configuration.
 func TestPackage(t *testing.T) {
 	if database.url != "" {
-		return // what is in it does not depend on the database
+		return // its content does not depend on the database
 	}
 	if _, err := exec.LookPath("dpkg"); err != nil {
 		t.Skip("there is no dpkg here: it is Debian's")
 	}
 	build := exec.CommandContext(t.Context(), "make", "-C", "..", "packages", "ARCHS="+runtime.GOARCH)
-	build.Env = append(os.Environ(), "MAKEFLAGS=") // those of the make that runs the tests name pipes that are not passed on
+	build.Env = append(os.Environ(), "MAKEFLAGS=") // the value from the make that runs the tests names pipes that are not passed on
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -68,7 +68,7 @@ func TestPackage(t *testing.T) {
 	}
 }
 
-// serveFromUnit starts what the unit that is installed below root starts, in place of systemd, until it says that it is ready.
+// serveFromUnit starts the command of the unit that is installed below root, in place of systemd, until it reports that it is ready.
 func serveFromUnit(t *testing.T, root string) {
 	t.Helper()
 	unit, err := os.ReadFile(filepath.Join(root, "usr/lib/systemd/system/rowlock.service"))
@@ -93,7 +93,7 @@ func serveFromUnit(t *testing.T, root string) {
 	})
 }
 
-// serveUntilReady starts a server, waits until it says that it is ready, as systemd would, and stops it after what is to be asked.
+// serveUntilReady starts a server, waits until it reports that it is ready, as systemd would, calls ask, and stops the server.
 func serveUntilReady(t *testing.T, command, env []string, ask func()) {
 	t.Helper()
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"})

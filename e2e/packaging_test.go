@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Alert rules and the dashboard name metrics that the server has, each of them.
+// TestPackagedMetrics checks that the server has each metric that alert rules and the dashboard name.
 func TestPackagedMetrics(t *testing.T) {
 	served := (kubectl{}).run(t, "get", "--raw", "/metrics")
 	named := regexp.MustCompile(`\b(?:rowlock|apiserver|process)_[a-z_]+`)

@@ -21,9 +21,8 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// TestPublished applies the definitions of eleven projects, as they publish them, and sends the objects that they publish with
-// them: as they are, changed at random, and applied twice. With E2E_PEER=kube-apiserver (`make compare`) it holds all answers
-// against kube-apiserver's.
+// TestPublished applies the published definitions of eleven projects, and sends the objects that they publish with them: unchanged, changed at
+// random, and applied twice. With E2E_PEER=kube-apiserver (`make compare`) it compares all answers with kube-apiserver's.
 func TestPublished(t *testing.T) {
 	servers := startSectionServers(t, "")
 	kinds := map[schema.GroupVersionKind]publishedKind{}
@@ -43,7 +42,7 @@ func TestPublished(t *testing.T) {
 		kind := kinds[e.Kind()]
 		steps := kind.steps(t, e, rand.New(rand.NewPCG(uint64(i), 0)))
 		if database.url != "" {
-			steps = steps[:2] // what else is asked does not depend on the database
+			steps = steps[:2] // the other steps do not depend on the database
 		}
 		var first []string
 		for n, s := range servers {
@@ -70,11 +69,11 @@ func TestPublished(t *testing.T) {
 	t.Logf("%d examples of %d kinds: %v", len(examples), len(kinds), codes)
 }
 
-// untypedPatch is what kube-apiserver refuses an applied object with, by a 500, that does not fit its schema.
+// untypedPatch begins kube-apiserver's refusal, by a 500, of an applied object that does not fit its schema.
 const untypedPatch = `"failed to create typed patch object (`
 
-// inOrder is an answer whose words are sorted when it is a refusal: upstream's validators walk maps in no order. Of several
-// reasons why an applied object does not fit they name one, or all, as it comes.
+// inOrder is an answer whose words are sorted when it is a refusal: upstream's validators walk maps in random order. Of several reasons why an
+// applied object does not fit they name one, or all, at random.
 func inOrder(text string, code int) string {
 	if code < http.StatusBadRequest {
 		return text
@@ -87,10 +86,10 @@ func inOrder(text string, code int) string {
 	return strings.Join(words, "\n")
 }
 
-// publishedKind is a kind as a published definition has it in one version.
+// publishedKind is a kind of a published definition in one version.
 type publishedKind struct {
 	path      string // of the collection, in the namespace default
-	converted bool   // by a webhook that is not there
+	converted bool   // by a webhook that does not exist
 	kind      string
 }
 
@@ -124,7 +123,7 @@ func applyPublished(t *testing.T, s *sectionServer) map[schema.GroupVersionKind]
 		if err := json.Unmarshal([]byte(k.run(t, apply...)), &applied[i]); err != nil {
 			t.Fatal(err)
 		}
-		if s.reference { // what it does in its own time is no change of ours
+		if s.reference { // its own later changes are no effect of the second apply
 			k.run(t, append([]string{"wait", "--for=condition=Established", "crd", "--all"}, there...)...)
 		}
 	}
@@ -149,7 +148,7 @@ func applyPublished(t *testing.T, s *sectionServer) map[schema.GroupVersionKind]
 	return kinds
 }
 
-// steps are the requests that are made with an example.
+// steps are the requests for an example.
 func (k publishedKind) steps(t *testing.T, e *harness.Example, random *rand.Rand) []step {
 	t.Helper()
 	object := runtime.DeepCopyJSON(normalized(t, e.Object))
@@ -183,7 +182,7 @@ func (k publishedKind) steps(t *testing.T, e *harness.Example, random *rand.Rand
 	return append(steps, apply, apply, again, step{Send: "GET " + k.path + "/" + name}, step{Send: "DELETE " + k.path + "/" + name})
 }
 
-// normalized is an object as JSON has it.
+// normalized is an object after a round trip through JSON.
 func normalized(t *testing.T, object map[string]any) map[string]any {
 	t.Helper()
 	text, err := json.Marshal(object)
@@ -197,7 +196,7 @@ func normalized(t *testing.T, object map[string]any) map[string]any {
 	return read
 }
 
-// mutate changes something below the spec of an object, and tells what.
+// mutate changes something below the spec of an object, and describes it.
 func mutate(object map[string]any, random *rand.Rand) string {
 	at, path := any(object), ""
 	for {
@@ -241,7 +240,7 @@ func mutate(object map[string]any, random *rand.Rand) string {
 	}
 }
 
-// drafts are where projects have objects that do not fit what they define: designs, templates, and old versions.
+// drafts are the places where projects keep objects that do not fit their definitions: designs, templates, and old versions.
 var drafts = []string{
 	"github.com/argoproj/argo-cd/v3/applicationset/examples/design-doc/",
 	"github.com/crossplane/crossplane/v2/test/e2e/manifests/",
@@ -250,12 +249,12 @@ var drafts = []string{
 	"sigs.k8s.io/gateway-api/hack/invalid-examples/experimental/", // invalid by other definitions
 }
 
-// check looks at an answer: what a project publishes is taken as it is, or refused for a reason.
+// check checks an answer: a published object is accepted unchanged, or refused for a reason.
 func (k publishedKind) check(t *testing.T, e *harness.Example, q step, a answer) {
 	t.Helper()
 	wrong := false
 	switch {
-	case k.converted: // what is stored in another version cannot be had
+	case k.converted: // objects stored in another version cannot be read
 	case strings.HasPrefix(q.Send, "POST") && strings.HasSuffix(q.Send, "Warn") && q.Note == "":
 		refused := a.code == http.StatusUnprocessableEntity
 		draft := slices.ContainsFunc(drafts, func(place string) bool { return strings.HasPrefix(e.File, place) })

@@ -19,17 +19,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// auditLog is what a server has recorded of the steps that it was sent, by the ID of each.
+// auditLog is a server's audit of the steps that it was sent, by the ID of each.
 type auditLog struct {
-	flags []string // by which a server keeps it
+	flags []string // the server's flags for it
 	path  string
 
-	mu     sync.Mutex // guards what follows
-	read   int64      // bytes of the file that are in events
+	mu     sync.Mutex // guards the following fields
+	read   int64      // bytes of the file already parsed
 	events map[string][]map[string]any
 }
 
-// newAuditLog has everything recorded that can be.
+// newAuditLog configures an audit of everything.
 func newAuditLog(t *testing.T) *auditLog {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,7 +41,7 @@ func newAuditLog(t *testing.T) *auditLog {
 	return &auditLog{flags: []string{"--audit-policy-file", policy, "--audit-log-path", path}, path: path, events: map[string][]map[string]any{}}
 }
 
-// of returns the events of a step that there are by now.
+// of returns the present events of a step.
 func (l *auditLog) of(t *testing.T, id string) []map[string]any {
 	t.Helper()
 	l.mu.Lock()
@@ -71,15 +71,15 @@ func (l *auditLog) of(t *testing.T, id string) []map[string]any {
 	return l.events[id]
 }
 
-// stepID begins the IDs under which steps are recorded.
+// stepID is the prefix of the IDs under which steps are recorded.
 const stepID = "step-of-"
 
 func auditID(namespace string, step int) string {
 	return fmt.Sprintf("%s%s-%d", stepID, namespace, step)
 }
 
-// checkAudits holds what two servers have recorded of a case against each other. Steps are left out that are sent until they are
-// answered as expected, and those to which the servers answer otherwise.
+// checkAudits compares the audits of two servers of a case. It leaves out steps that are sent until they are answered as expected, and those that the
+// servers answer differently.
 func (c sectionCase) checkAudits(t *testing.T, servers []*sectionServer, namespace string, kept []values) {
 	t.Helper()
 	for n, step := range c.Steps {
@@ -91,7 +91,7 @@ func (c sectionCase) checkAudits(t *testing.T, servers []*sectionServer, namespa
 			for i, s := range servers[:2] {
 				stages[i], events[i] = recorded(s.audit.of(t, auditID(namespace, n)), kept[i])
 			}
-			// The answer may be here before it is recorded.
+			// The answer may arrive before its audit event is written.
 			if stages[0] != "" && stages[0] == stages[1] || time.Now().After(end) {
 				break
 			}
@@ -105,7 +105,7 @@ func (c sectionCase) checkAudits(t *testing.T, servers []*sectionServer, namespa
 	}
 }
 
-// recorded are the stages of events, and their texts without what differs from one server to the next.
+// recorded are the stages of events, and their texts without the parts that differ between servers.
 func recorded(events []map[string]any, kept values) (stages, text string) {
 	var all strings.Builder
 	for _, e := range events {
@@ -113,7 +113,7 @@ func recorded(events []map[string]any, kept values) (stages, text string) {
 		delete(e, "requestReceivedTimestamp")
 		delete(e, "stageTimestamp")
 		if notes, ok := e["annotations"].(map[string]any); ok {
-			for name := range notes { // which are there where it took long
+			for name := range notes { // latency annotations, which are there where it took long
 				if strings.HasPrefix(name, "apiserver.latency.k8s.io/") {
 					delete(notes, name)
 				}
@@ -126,14 +126,14 @@ func recorded(events []map[string]any, kept values) (stages, text string) {
 	text = all.String()
 	for _, name := range keysByLength(kept) {
 		value := kept[name]
-		if value == "" || name == "ns" || name == "id" { // which are the same for both
+		if value == "" || name == "ns" || name == "id" { // these are the same for both
 			continue
 		}
 		if strings.Trim(value, "0123456789") == "" {
 			text = strings.ReplaceAll(text, `"`+value+`"`, `"REVISION"`)
 			continue
 		}
-		if len(value) >= 6 { // shorter ones would be found where they are not meant
+		if len(value) >= 6 { // shorter ones would match by accident
 			text = strings.ReplaceAll(strings.ReplaceAll(text, value, "{"+name+"}"), url.QueryEscape(value), "{"+name+"}")
 		}
 	}
@@ -143,7 +143,7 @@ func recorded(events []map[string]any, kept values) (stages, text string) {
 	return stages, inQuery.ReplaceAllString(text, "${1}VALUE")
 }
 
-// inQuery is what differs in the query of a request.
+// inQuery matches the parts of a request's query that differ between servers.
 var inQuery = regexp.MustCompile(`((?:resourceVersion|continue)=)[^&" \\]+`)
 
 // keysByLength are the names of values, the longest value first.

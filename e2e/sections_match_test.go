@@ -15,12 +15,12 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// values are what placeholders stand for, by their names.
+// values are the values of placeholders, by their names.
 type values map[string]string
 
 var placeholder = regexp.MustCompile(`\{\w+\}`)
 
-// fill puts values in the place of their names.
+// fill replaces placeholders by their values.
 func (v values) fill(text string) string {
 	return placeholder.ReplaceAllStringFunc(expand(text), func(name string) string {
 		if value, ok := v[strings.Trim(name, "{}")]; ok {
@@ -30,7 +30,7 @@ func (v values) fill(text string) string {
 	})
 }
 
-// keep takes values from an answer. It returns what is missing.
+// keep takes values from an answer. It returns the missing ones as problems.
 func (v values) keep(paths map[string]string, a answer) (problems []string) {
 	for name, path := range paths {
 		found := gjson.GetBytes(a.text, path)
@@ -42,7 +42,7 @@ func (v values) keep(paths map[string]string, a answer) (problems []string) {
 	return problems
 }
 
-// check returns what is wrong with an answer.
+// check returns the problems of an answer.
 func (q step) check(a answer, kept values) (problems []string) {
 	if a.code != q.Code {
 		problems = append(problems, fmt.Sprintf("the code is %d, want %d", a.code, q.Code))
@@ -103,7 +103,7 @@ func (q step) whole(kept values) map[string]any {
 	return status
 }
 
-// decode decodes JSON in which what differs from one server to the next has become words.
+// decode decodes JSON in which the parts that differ between servers have been replaced by words.
 func decode(text string) any {
 	for _, p := range passing {
 		text = p.is.ReplaceAllString(text, p.as)
@@ -138,7 +138,7 @@ func headerValue(header http.Header, name string) any {
 	}
 }
 
-// match returns where got is not what is wanted.
+// match returns the places where got differs from want.
 func (v values) match(path string, want, got any) (problems []string) {
 	wrong := func() []string {
 		return []string{fmt.Sprintf("%s is %s, want %s", path, jsonOf(got), v.fill(jsonOf(want)))}
@@ -183,10 +183,10 @@ func jsonOf(value any) string {
 	return string(text)
 }
 
-// live is where a message tells the store's revision or what is stored: the tables say LIVE.
+// live matches the parts of a message with the store's revision or with stored data: the tables say LIVE.
 var live = regexp.MustCompile(`(current: |in record \()[\w-]+`)
 
-// What differs between two servers that do the same, and what stands for it.
+// Differences between two servers that behave the same, and their replacements.
 var passing = []struct {
 	is *regexp.Regexp
 	as string
@@ -196,20 +196,20 @@ var passing = []struct {
 	{regexp.MustCompile(`(resourceVersion[\\": ]+)\d+`), "${1}REVISION"},
 	{regexp.MustCompile(`(too old resource version: \d+ )\(\d+\)`), "${1}(REVISION)"},
 	{live, "${1}LIVE"},
-	{regexp.MustCompile(`("continue": ?")[^"]+`), "${1}TOKEN"}, // whether it is one of before or not
+	{regexp.MustCompile(`("continue": ?")[^"]+`), "${1}TOKEN"}, // a token of before or a new one
 	{regexp.MustCompile(`"\d+[smh](\d+[sm])?"`), `"AGE"`},
 	{regexp.MustCompile(`("name": ?"generated-)\w{5}"`), `${1}SUFFIX"`},
 	{regexp.MustCompile(`("nodePort": ?|"healthCheckNodePort": ?)\d+`), "${1}PORT"},
-	// The documents of cases beside it: the index names them by a hash of what a server makes them of.
+	// The documents of concurrent cases: the index names them by a hash of the server's inputs.
 	{regexp.MustCompile(`"apis/s-[0-9a-f]+-\d+\.example\.com(/\w+)?":\s*\{[^}]*\},?\s*`), ""},
 	{regexp.MustCompile(`10\.43\.\d+\.\d+|fd00:10:43::[0-9a-f]+`), "ADDRESS"},
 }
 
-// comparable is the answer without what differs from one server to the next.
+// comparable is the answer without the parts that differ between servers.
 func (a answer) comparable(kept values) string {
 	text := string(a.text)
 	for name, value := range kept {
-		// Short values would be found where they are not meant.
+		// Short values would match by accident.
 		if len(value) >= 6 && name != "ns" && name != "id" {
 			text = strings.ReplaceAll(text, value, "{"+name+"}")
 		}

@@ -28,12 +28,12 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// sectionServer is a server that cases are sent to.
+// sectionServer is a server to which cases are sent.
 type sectionServer struct {
 	name, url string
 	reference bool // kube-apiserver
 	client    *http.Client
-	audit     *auditLog // nil: what it records is not looked at
+	audit     *auditLog // nil: its audit is not compared
 }
 
 func newSectionServer(t *testing.T, server *harness.Server) *sectionServer {
@@ -60,7 +60,7 @@ func (s *sectionServer) createNamespace(t *testing.T, name string) {
 	}
 }
 
-// answer is what came back.
+// answer is an answer of a server.
 type answer struct {
 	code   int
 	header http.Header
@@ -68,7 +68,7 @@ type answer struct {
 	events []string // of a watch
 }
 
-// sendUntil sends a step, again and again if it is one to wait for.
+// sendUntil sends a step, repeatedly if its answer is awaited.
 func (s *sectionServer) sendUntil(t *testing.T, q step, kept values) answer {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -108,7 +108,7 @@ func (s *sectionServer) send(t *testing.T, q step, kept values) answer {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	if response.Header.Get("Content-Encoding") == "gzip" { // the case asked for it
+	if response.Header.Get("Content-Encoding") == "gzip" { // the case requested it
 		if response.Body, err = gzip.NewReader(response.Body); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func (s *sectionServer) send(t *testing.T, q step, kept values) answer {
 	return a
 }
 
-// encodeBody writes a body as the Content-Type says.
+// encodeBody encodes a body according to the Content-Type.
 func encodeBody(body any, contentType string, kept values) (io.Reader, error) {
 	if body == nil {
 		return http.NoBody, nil
@@ -151,7 +151,7 @@ func encodeBody(body any, contentType string, kept values) (io.Reader, error) {
 	return bytes.NewReader(data), nil
 }
 
-// readEvents reads n events, or to the end of a stream of which nothing is expected.
+// readEvents reads n events, or to the end of a stream without expected events.
 func readEvents(stream io.Reader, n int) ([]string, error) {
 	events, decoder := []string{}, json.NewDecoder(stream)
 	for n == 0 || len(events) < n {
@@ -167,7 +167,7 @@ func readEvents(stream io.Reader, n int) ([]string, error) {
 	return events, nil
 }
 
-// readFrames is readEvents of a watch in protobuf, in which each event has its length before it.
+// readFrames is readEvents for a watch in protobuf, in which the length of each event precedes it.
 func readFrames(stream io.Reader, n int) ([]string, error) {
 	events := []string{}
 	for n == 0 || len(events) < n {

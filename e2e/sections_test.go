@@ -14,49 +14,49 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// sectionCase is one case of the files in testdata/sections, which are the API concepts page written as requests. Its
-// steps are sent one after another, in a namespace of the case's own.
+// sectionCase is one case of the files in testdata/sections, which are the API concepts page as requests. Its steps are sent one after another, in a
+// namespace of its own.
 type sectionCase struct {
 	Case    string `json:"case"`
-	Section string `json:"section"` // the heading of the page that it shows
-	// Differs says why kube-apiserver is not asked: it does not do what the page says.
+	Section string `json:"section"` // the heading of the page
+	// Differs says why kube-apiserver is not asked: it does not behave as the page says.
 	Differs string `json:"differs"`
 	Steps   []step `json:"steps"`
 }
 
-// step is a request and what its answer must be. In all of it, {ns} is the namespace of the case, {id} a name that no
-// other case has, {name} a value that an earlier step has kept, and "REPEAT x n TIMES" n times x.
+// step is a request and its expected answer. In all of it, {ns} is the namespace of the case, {id} a name that no other case has, {name} a value that
+// an earlier step has kept, and "REPEAT x n TIMES" n times x.
 type step struct {
 	Note    string            `json:"note"` // what is special about it
 	Send    string            `json:"send"` // method and path
 	Headers map[string]string `json:"headers"`
-	// Body is JSON by default. A structure is encoded as its Content-Type says, a text is sent as it is.
+	// Body is JSON by default. A structure is encoded according to its Content-Type, a text is sent as it is.
 	Body any `json:"body"`
 
 	Code   int            `json:"code"`
 	Answer map[string]any `json:"answer"` // headers: a value, a list of values, or null for none
-	// Want is what the answer's fields must be: of objects those that are named (null: there is none), all items of
-	// lists. A text that begins with ~ is a regular expression. YAML and protobuf are compared as the JSON they stand for.
+	// Want are the expected fields of the answer: the named fields of objects (null: absent), all items of lists. A text that begins with ~ is a regular
+	// expression. YAML and protobuf are compared as the equivalent JSON.
 	Want map[string]any `json:"want"`
-	// Status is a whole Status of failure, but for what is the same in each.
+	// Status is a whole Status of failure, without the fields that are the same in each.
 	Status *wantedStatus `json:"status"`
-	// Events are the types of a watch's events with what Want says of an answer. Of an endless stream as many are read.
+	// Events are the types of a watch's events, and their fields as in Want. Of an endless stream as many are read.
 	Events []map[string]any `json:"events"`
-	// Await: the step is sent again until the answer is the one expected, for what a server does in its own time.
+	// Await makes the step be sent again until the answer is the expected one, for work that a server does with a delay.
 	Await bool `json:"await"`
-	// Soon: kube-apiserver does in its own time what Rowlock has done when it answered the step before. It is sent the step
-	// until it answers as expected; Rowlock is sent it once.
+	// Soon means that kube-apiserver does with a delay what Rowlock has done when it answered the step before. kube-apiserver is sent the step until it
+	// answers as expected; Rowlock is sent it once.
 	Soon bool `json:"soon"`
-	// Ahead: Rowlock's answer says already what kube-apiserver does in its own time. Nothing but the code is expected of
-	// kube-apiserver, and the two answers are not compared.
+	// Ahead means that Rowlock's answer already shows what kube-apiserver does with a delay. Only the code of kube-apiserver's answer is checked, and
+	// the two answers are not compared.
 	Ahead bool `json:"ahead"`
 	// Unrecorded says why the servers' audits of the step are not compared.
 	Unrecorded string            `json:"unrecorded"`
-	Text       string            `json:"text"` // of an answer that is no object
+	Text       string            `json:"text"` // of an answer other than an object
 	Keep       map[string]string `json:"keep"` // a name for a value of the answer (github.com/tidwall/gjson)
 }
 
-// wantedStatus is what one Status of failure has unlike another.
+// wantedStatus has the fields of a Status of failure that differ between failures.
 type wantedStatus struct {
 	Reason   string         `json:"reason"`
 	Message  string         `json:"message"`
@@ -64,7 +64,7 @@ type wantedStatus struct {
 	Metadata map[string]any `json:"metadata"`
 }
 
-// sectionFlags are those of the servers of tables that need servers of their own.
+// sectionFlags are the flags of servers for tables that need servers of their own.
 var sectionFlags = map[string]struct{ rowlock, kubeAPIServer []string }{
 	"compression": {
 		rowlock:       []string{"--feature-gates", "WatchListCompression=true"},
@@ -77,7 +77,7 @@ var sectionFlags = map[string]struct{ rowlock, kubeAPIServer []string }{
 	"expired": {rowlock: []string{"--history-age", "5s"}, kubeAPIServer: []string{"--etcd-compaction-interval", "1s"}},
 }
 
-// startSectionServers starts the servers that cases are sent to: Rowlock and, if asked for, kube-apiserver.
+// startSectionServers starts the servers for the cases: Rowlock and, if requested, kube-apiserver.
 func startSectionServers(t *testing.T, table string) []*sectionServer {
 	t.Helper()
 	flags := sectionFlags[table]
@@ -85,7 +85,7 @@ func startSectionServers(t *testing.T, table string) []*sectionServer {
 	if err := os.WriteFile(tokens, []byte(harness.PeerToken+`,admin,admin,"system:masters"`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The controllers that the rest of a cluster runs are on neither side, so that they do not come between two steps.
+	// Neither side runs controllers that would write between two steps.
 	args := append([]string{"--token-auth-file", tokens, "--controllers=-namespace-controller,-garbage-collector-controller,-storage-version-migrator-controller"}, flags.rowlock...)
 	if os.Getenv("E2E_PEER") != "kube-apiserver" {
 		return []*sectionServer{newSectionServer(t, startServer(t, harness.RowlockOptions{Args: args}))}
@@ -108,8 +108,8 @@ func startSectionServers(t *testing.T, table string) []*sectionServer {
 	return []*sectionServer{own, reference}
 }
 
-// TestSections sends every case to Rowlock. With E2E_PEER=kube-apiserver (`make compare`) it sends them to kube-apiserver
-// as well, and the two must not differ in what the tables leave out either, nor in what they record of the requests (sections_audit_test.go).
+// TestSections sends every case to Rowlock. With E2E_PEER=kube-apiserver (`make compare`) it sends them to kube-apiserver as well, and the two must
+// not differ in parts that the tables leave out either, nor in their audits of the requests (sections_audit_test.go).
 func TestSections(t *testing.T) {
 	shared := startSectionServers(t, "")
 	files, err := filepath.Glob("testdata/sections/*.yaml")
@@ -141,7 +141,7 @@ func TestSections(t *testing.T) {
 	}
 }
 
-// run sends the case to each server and, if there are two, holds one's answers against the other's.
+// run sends the case to each server and, if there are two, compares their answers.
 func (c sectionCase) run(t *testing.T, servers []*sectionServer) {
 	namespace := unique("s")
 	var first []string
@@ -167,7 +167,7 @@ func (c sectionCase) run(t *testing.T, servers []*sectionServer) {
 	}
 }
 
-// send sends the steps to one server. It returns the answers, without what differs from one server to the next.
+// send sends the steps to one server. It returns the answers, without the parts that differ between servers.
 func (c sectionCase) send(t *testing.T, s *sectionServer, kept values) []string {
 	t.Helper()
 	s.createNamespace(t, kept["ns"])
@@ -188,7 +188,7 @@ func (c sectionCase) send(t *testing.T, s *sectionServer, kept values) []string 
 		}
 		answers = append(answers, a.comparable(kept))
 		if t.Failed() {
-			break // what follows builds on it
+			break // later steps depend on it
 		}
 	}
 	return answers

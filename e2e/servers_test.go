@@ -17,8 +17,8 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// TestTwoServers work on one database: what is written through one is seen on the other, in order and once; one
-// kubeconfig is good for both; when one is killed, the other goes on, takes over the controllers, and is the only endpoint.
+// TestTwoServers runs two servers on one database. Writes through one are seen on the other, in order and once; one kubeconfig works with both; when
+// one is killed, the other goes on, takes over the controllers, and is the only endpoint.
 func TestTwoServers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()
@@ -74,7 +74,7 @@ func TestTwoServers(t *testing.T) {
 		}
 	}
 
-	server.Kill() // whose controllers worked
+	server.Kill() // it ran the controllers
 	doomed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("doomed")}}
 	namespaces := otherClient.CoreV1().Namespaces()
 	if _, err := namespaces.Create(ctx, doomed, metav1.CreateOptions{}); err != nil {
@@ -94,7 +94,7 @@ func TestTwoServers(t *testing.T) {
 	}
 }
 
-// awaitHolder waits until the Lease says that the controllers of another server work, and returns which.
+// awaitHolder waits until the Lease names another server than other as the one with the controllers, and returns it.
 func awaitHolder(ctx context.Context, t *testing.T, client kubernetes.Interface, other string) (holder string) {
 	t.Helper()
 	await(ctx, t, "another holder of the lease than "+other, func() (bool, error) {
@@ -110,7 +110,7 @@ func awaitHolder(ctx context.Context, t *testing.T, client kubernetes.Interface,
 	return holder
 }
 
-// awaitEndpoints waits until the Service of the API has endpoints at these addresses and no other.
+// awaitEndpoints waits until the Service of the API has endpoints at exactly these addresses.
 func awaitEndpoints(ctx context.Context, t *testing.T, client kubernetes.Interface, addresses ...string) {
 	t.Helper()
 	await(ctx, t, fmt.Sprintf("endpoints at %v", addresses), func() (bool, error) {
@@ -140,7 +140,7 @@ func awaitEndpoints(ctx context.Context, t *testing.T, client kubernetes.Interfa
 	})
 }
 
-// await asks until something is so.
+// await polls until a condition holds.
 func await(ctx context.Context, t *testing.T, what string, so wait.ConditionFunc) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 2*patience, true, func(context.Context) (bool, error) { return so() })

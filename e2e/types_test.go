@@ -25,8 +25,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// manifests returns the objects of testdata/types, in the order of files and documents. Objects that are in a
-// namespace name it themselves.
+// manifests returns the objects of testdata/types, in the order of files and documents. Namespaced objects name their namespace themselves.
 func manifests(t *testing.T, namespace string) []*unstructured.Unstructured {
 	t.Helper()
 	files, err := filepath.Glob("testdata/types/*.yaml")
@@ -55,7 +54,7 @@ func manifests(t *testing.T, namespace string) []*unstructured.Unstructured {
 	return all
 }
 
-// servedTypes returns what discovery lists of types that can be created and deleted.
+// servedTypes returns the types in discovery that can be created and deleted.
 func servedTypes(t *testing.T) map[schema.GroupVersionKind]metav1.APIResource {
 	t.Helper()
 	_, lists, err := discovery.NewDiscoveryClient(shared.client.Discovery().RESTClient()).ServerGroupsAndResources()
@@ -110,13 +109,12 @@ func TestEveryType(t *testing.T) {
 	}
 }
 
-// busy are the kinds that the server itself writes to soon after they are created (the names of a custom resource are
-// accepted, a flow schema is found to be dangling, a migration is carried out), so that a test may meet them at a later revision
-// than it expects.
+// busy are the kinds that the server itself writes to soon after they are created (the names of a custom resource are accepted, a flow schema is
+// found to be dangling, a migration is performed), so that a test may find them at a later revision than it expects.
 var busy = map[string]bool{"CustomResourceDefinition": true, "FlowSchema": true, "APIService": true, "StorageVersionMigration": true,
 	"CertificateSigningRequest": true, "ResourceQuota": true, "ValidatingAdmissionPolicy": true, "ClusterRole": true}
 
-// life is what happens to one object.
+// life is the life of one object.
 type life struct {
 	manifest  *unstructured.Unstructured
 	resource  metav1.APIResource
@@ -141,7 +139,7 @@ func (l *life) live(t *testing.T) {
 	}
 	defer l.events.Stop()
 	created := l.create(ctx, t)
-	defer func() { // whatever went wrong, the next run finds nothing
+	defer func() { // after any failure, the next run starts clean
 		_ = l.client.Delete(context.WithoutCancel(ctx), created.GetName(), metav1.DeleteOptions{})
 	}()
 	updated := l.update(ctx, t, created)
@@ -183,7 +181,7 @@ func (l *life) create(ctx context.Context, t *testing.T) *unstructured.Unstructu
 	return got
 }
 
-// update labels the object by PUT, once with success and once with a resourceVersion that is old.
+// update labels the object by PUT, once with success and once with an old resourceVersion.
 func (l *life) update(ctx context.Context, t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
 	stale := object.DeepCopy()
 	object.SetLabels(map[string]string{"e2e": "updated"})
@@ -256,7 +254,7 @@ func (l *life) apply(ctx context.Context, t *testing.T, object *unstructured.Uns
 	}
 }
 
-// print shows the object with kubectl as a table, wide, as YAML, in words, and explains its type.
+// print shows the object with kubectl as a table, wide, as YAML and described, and explains its type.
 func (l *life) print(t *testing.T) {
 	k := kubectl{namespace: l.kubectlNamespace()}
 	resource := l.resource.Name + "." + l.resource.Version + "." + l.resource.Group
@@ -271,7 +269,7 @@ func (l *life) print(t *testing.T) {
 	wants(t, explained, "KIND:       "+l.resource.Kind, "VERSION:    "+l.resource.Version, "DESCRIPTION:", "FIELDS:", "  metadata\t<ObjectMeta>")
 }
 
-// delete deletes the object. Where something must be finalized first, nobody is there to do it, so this test does.
+// delete deletes the object. If a finalizer remains, this test removes it, since no controller does.
 func (l *life) delete(ctx context.Context, t *testing.T) {
 	name := l.manifest.GetName()
 	if err := l.client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
@@ -317,7 +315,7 @@ func (l *life) finalize(ctx context.Context, t *testing.T, name string) {
 	}
 }
 
-// next expects the next event to be of this type with this state of the object.
+// next requires that the next event has this type and this state of the object.
 func (l *life) next(t *testing.T, kind watch.EventType, object *unstructured.Unstructured) {
 	t.Helper()
 	event := l.event(t)
@@ -330,7 +328,7 @@ func (l *life) next(t *testing.T, kind watch.EventType, object *unstructured.Uns
 	same(t, string(kind), event.Object.(*unstructured.Unstructured), object)
 }
 
-// busy says whether somebody else may have written the object meanwhile.
+// busy says whether another client may have written the object meanwhile.
 func (l *life) busy() bool { return busy[l.resource.Kind] }
 
 // same fails the test unless both are the same state of the object.

@@ -24,7 +24,7 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// reviewer is a webhook's server with TLS. It allows everything, and writes down what tester is reviewed for.
+// reviewer is a webhook's server with TLS. It allows everything, and records the reviews of tester's requests.
 type reviewer struct {
 	*httptest.Server
 	bundle []byte
@@ -33,7 +33,7 @@ type reviewer struct {
 	saw []string
 }
 
-// tester is who sends what is reviewed; the server's own writes are reviewed as well.
+// tester is the user whose requests are recorded; the server's own writes are reviewed as well.
 const tester = "webhooks-tester"
 
 func newReviewer(t *testing.T) *reviewer {
@@ -80,7 +80,7 @@ func (r *reviewer) review(w http.ResponseWriter, q *http.Request) {
 	_ = json.NewEncoder(w).Encode(review)
 }
 
-// seen is what was reviewed since it was last asked, in order.
+// seen returns the reviews since the last call, in order.
 func (r *reviewer) seen() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,10 +90,10 @@ func (r *reviewer) seen() []string {
 	return saw
 }
 
-// patient is the time that a webhook is given: what is due to a busy machine is not to be seen.
+// patient is the timeout of webhooks: delays of a busy machine must not show.
 const patient = int32(30)
 
-// register writes a configuration whose webhooks are the reviewer's, each with its kind and name for a path. All else is as published.
+// register writes a configuration whose webhooks point to the reviewer, each with its kind and name as path. Everything else is as published.
 func (r *reviewer) register(t *testing.T, s *sectionServer, p harness.PublishedWebhooks) {
 	t.Helper()
 	client := func(kind, name string) admissionregistrationv1.WebhookClientConfig {
@@ -118,8 +118,8 @@ func (r *reviewer) register(t *testing.T, s *sectionServer, p harness.PublishedW
 	}
 }
 
-// The webhooks that projects publish are asked about what they are for, and about nothing else: of each request is written down which of them
-// have to be asked. With E2E_PEER=kube-apiserver (`make compare`) it is asked, too, and has to ask the same.
+// TestPublishedWebhooks checks that the webhooks that projects publish are called for the requests that they match, and for no others: each request
+// lists the webhooks to be called. With E2E_PEER=kube-apiserver (`make compare`) kube-apiserver has to call the same.
 func TestPublishedWebhooks(t *testing.T) {
 	if err := harness.Build(t.Context(), "helm"); err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestPublishedWebhooks(t *testing.T) {
 			for _, p := range published {
 				r.register(t, s, p)
 			}
-			if s.reference { // which learns of configurations and definitions in its own time
+			if s.reference { // it learns of configurations and definitions with a delay
 				s.awaitReviews(t, r)
 			}
 			for _, q := range reviewedRequests {
@@ -149,7 +149,7 @@ func TestPublishedWebhooks(t *testing.T) {
 	}
 }
 
-// awaitReviews waits until all webhooks are asked that are to be asked.
+// awaitReviews waits until all expected webhooks are called.
 func (s *sectionServer) awaitReviews(t *testing.T, r *reviewer) {
 	t.Helper()
 	s.createNamespace(t, "early")
@@ -173,12 +173,12 @@ func (s *sectionServer) awaitReviews(t *testing.T, r *reviewer) {
 	}
 }
 
-// reviewedRequest is a request of tester's, with the code of its answer, and which webhooks have to be asked about what.
+// reviewedRequest is a request of tester's, with the code of its answer, and the expected webhook calls.
 type reviewedRequest struct {
 	send, body string
-	code       int // 0: it does not matter
+	code       int // 0: any
 	want       []string
-	// again: they are asked more than once, as a Pod is marked and then removed. kube-apiserver asks again whenever its cache was behind.
+	// again: they are called more than once, as a Pod is marked and then removed. kube-apiserver calls again whenever its cache was behind.
 	again bool
 }
 

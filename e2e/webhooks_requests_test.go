@@ -2,25 +2,25 @@ package e2e
 
 import "slices"
 
-// The webhooks, by what their rules say.
+// The webhooks, by their rules.
 var (
 	byWild   = []string{"validating/policy-wildcard-resource.kyverno.svc"}                      // all resources, all operations
 	byDouble = []string{"validating/double-wildcard.kyverno.svc"}                               // and all subresources
 	byScale  = []string{"validating/all-scale.kyverno.svc"}                                     // */scale
 	byOthers = []string{"validating/policy-clusterpolicy-different-resource-group.kyverno.svc"} // ConfigMaps, definitions
-	// CREATE and UPDATE of all resources, where the namespace does not have the label admission.gatekeeper.sh/ignore, and is not its own.
+	// CREATE and UPDATE of all resources, where the namespace does not have the label admission.gatekeeper.sh/ignore, and is not Gatekeeper's own.
 	byMutation = []string{"mutating/mutation.gatekeeper.sh"}
-	// The same, and of some subresources.
+	// The same, and some subresources.
 	byValidation = []string{"validating/validation.gatekeeper.sh"}
-	// Of namespaces but its own.
+	// Namespaces, except Gatekeeper's own.
 	byIgnoreLabel = []string{"validating/check-ignore-label.gatekeeper.sh"}
-	// CREATE of Pods and of what makes them, not in kube-system; and with the label prod.
+	// CREATE of Pods and of kinds whose controllers create Pods, not in kube-system; and with the label prod.
 	byImages      = []string{"mutating/ivpol.mutate.kyverno.svc-fail", "validating/ivpol.validate.kyverno.svc-fail"}
 	byImagesOfPro = []string{"mutating/ivpol.mutate.kyverno.svc-fail-finegrained-check-signed-images-finegrained",
 		"validating/ivpol.validate.kyverno.svc-fail-finegrained-check-signed-images-finegrained"}
-	// And UPDATE.
+	// UPDATE as well.
 	byEscalation = []string{"validating/vpol.validate.kyverno.svc-fail-finegrained-disallow-privilege-escalation"}
-	// CREATE and UPDATE of all of its types and their subresources, where the namespace is not labelled; CREATE of CertificateRequests.
+	// CREATE and UPDATE of all of cert-manager's types and their subresources, where the namespace is not labelled; CREATE of CertificateRequests.
 	byCertManager  = []string{"validating/webhook.cert-manager.io"}
 	byCertRequests = []string{"mutating/webhook.cert-manager.io"}
 
@@ -44,7 +44,7 @@ func createRunner(namespace string) reviewedRequest {
 
 // reviewedRequests are sent one after the other.
 var reviewedRequests = []reviewedRequest{
-	// Namespaces go by their own labels.
+	// Namespaces are matched by their own labels.
 	{send: "POST /api/v1/namespaces", body: `{"metadata":{"name":"team"}}`, code: 201, want: reviewedBy("CREATE namespaces team/team", byAll, byIgnoreLabel)},
 	{send: "POST /api/v1/namespaces", body: `{"metadata":{"name":"gatekeeper-system"}}`, code: 201, want: reviewedBy("CREATE namespaces gatekeeper-system/gatekeeper-system", byAlways)},
 	{send: "POST /api/v1/namespaces", body: `{"metadata":{"name":"open","labels":{"admission.gatekeeper.sh/ignore":""}}}`, code: 201,
@@ -53,7 +53,7 @@ var reviewedRequests = []reviewedRequest{
 		want: reviewedBy("CREATE namespaces quiet/quiet", byAll, byIgnoreLabel)},
 	{send: "PATCH /api/v1/namespaces/open", body: `{"metadata":{"annotations":{"a":"b"}}}`, code: 200, want: reviewedBy("UPDATE namespaces open/open", byAlways, byIgnoreLabel)},
 
-	// What is in them, by theirs; every way of making and changing it.
+	// Objects in a namespace are matched by its labels; every way to create and change them.
 	{send: "POST " + inTeam + "configmaps?dryRun=All", body: `{"metadata":{"name":"a"}}`, code: 201, want: reviewedBy("CREATE configmaps team/a dry", byAll, byOthers)},
 	{send: "POST " + inTeam + "configmaps", body: `{"metadata":{"name":"a"}}`, code: 201, want: reviewedBy("CREATE configmaps team/a", byAll, byOthers)},
 	{send: "PATCH " + inTeam + "configmaps/a", body: `{"data":{"k":"v"}}`, code: 200, want: reviewedBy("UPDATE configmaps team/a", byAll, byOthers)},
@@ -87,7 +87,7 @@ var reviewedRequests = []reviewedRequest{
 		want: reviewedBy("CREATE pods/eviction team/pro", byDouble, byValidation)},
 	{send: "DELETE " + inTeam + "pods/p?gracePeriodSeconds=0", code: 200, again: true, want: reviewedBy("DELETE pods team/p", byAlways)},
 
-	// What makes Pods.
+	// Kinds whose controllers create Pods.
 	{send: "POST " + inTeamApps + "deployments", body: `{"metadata":{"name":"d"},` + deploymentSpec + `}`, code: 201,
 		want: reviewedBy("CREATE deployments team/d", byAll, byImages, byImagesOfPro, byEscalation)},
 	{send: "PATCH " + inTeamApps + "deployments/d", body: `{"spec":{"replicas":2}}`, code: 200, want: reviewedBy("UPDATE deployments team/d", byAll, byEscalation)},
@@ -109,7 +109,7 @@ var reviewedRequests = []reviewedRequest{
 	{send: "PATCH /apis/apiextensions.k8s.io/v1/customresourcedefinitions/issuers.cert-manager.io", body: `{"metadata":{"labels":{"a":"b"}}}`, code: 200,
 		want: reviewedBy("UPDATE customresourcedefinitions /issuers.cert-manager.io", byAll, byOthers)},
 
-	// What no webhook is ever asked about.
+	// Requests that no webhook is ever called for.
 	{send: "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body: `{"spec":{"nonResourceAttributes":{"path":"/","verb":"get"}}}`, code: 201},
 	{send: "POST /apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", body: `{"metadata":{"name":"none"}}`, code: 201},
 	{send: "DELETE /apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/none", code: 200},

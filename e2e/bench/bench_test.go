@@ -35,7 +35,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestMarks finds what a client that does not decode needs to know.
+// TestMarks checks that a client without a decoder finds the values that it needs.
 func TestMarks(t *testing.T) {
 	event := []byte(`{"type":"MODIFIED","object":{"kind":"Pod","metadata":{"name":"a","resourceVersion":"123","annotations":{"bench/turn":"0000000000000000007"},` +
 		`"managedFields":[{"fieldsV1":{"f:metadata":{"f:annotations":{"f:bench/turn":{}}}}}]}}}`)
@@ -78,7 +78,7 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-// TestSummarize keeps failures out of the delays and in the cost.
+// TestSummarize checks that failures do not count as delays, but as cost.
 func TestSummarize(t *testing.T) {
 	workers := []worker{
 		{latencies: []time.Duration{3, 1}, bytes: 30},
@@ -133,7 +133,7 @@ func TestUpdatePage(t *testing.T) {
 	}
 }
 
-// TestMarkdown shows servers side by side, errors included, and a dash for what was not measured.
+// TestMarkdown checks that servers are shown side by side, errors included, with a dash for missing measurements.
 func TestMarkdown(t *testing.T) {
 	text := markdown([]*Server{
 		{Name: "one", Results: []Result{
@@ -162,7 +162,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// TestConnections is how many connections clients have: few over HTTP/2, and never more streams on one than servers take.
+// TestConnections checks the number of connections of clients: few over HTTP/2, and never more streams on one than servers accept.
 func TestConnections(t *testing.T) {
 	for _, c := range []struct {
 		p       protocol

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What a day has come to is read of a server's metrics, and each goal that is missed is named.
+// TestDayGoals checks that the result of a day is read from a server's metrics, and that each missed goal is named.
 func TestDayGoals(t *testing.T) {
 	const metrics = `# HELP rowlock_store_commit_seconds How long
 rowlock_store_commit_seconds_bucket{le="0.128"} 98
@@ -35,7 +35,7 @@ rowlock_store_history_bytes 1000
 	}
 }
 
-// Lifetimes are as much shorter as the day is.
+// TestDayScaled checks that lifetimes are shortened as much as the day.
 func TestDayScaled(t *testing.T) {
 	d := dayOptions{day: 4 * time.Hour, within: 2 * time.Minute}
 	if got := d.scaled(time.Hour); got != 30*time.Second {

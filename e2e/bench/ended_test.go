@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A server that ends under the load is a result: what was measured until then counts, and others are still measured.
+// TestServerEnds checks that a server that ends under the load is a result: its measurements until then count, and others are still measured.
 func TestServerEnds(t *testing.T) {
 	ended := make(chan struct{})
 	var once sync.Once

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A command that is ended says so, and at what, before anything else ends.
+// TestProgressTellsTheEnd checks that a command that is ended prints its present step, before anything else ends.
 func TestProgressTellsTheEnd(t *testing.T) {
 	out := &told{lines: make(chan string, 2)}
 	p := &progress{out: out}
@@ -26,7 +26,7 @@ func TestProgressTellsTheEnd(t *testing.T) {
 	}
 }
 
-// One that returned says nothing more.
+// TestProgressOfWhatReturned checks that a command that has returned prints nothing more.
 func TestProgressOfWhatReturned(t *testing.T) {
 	out := &told{}
 	ctx, end := context.WithCancel(context.Background())
@@ -39,7 +39,7 @@ func TestProgressOfWhatReturned(t *testing.T) {
 	}
 }
 
-// told keeps what it is told, and passes it on.
+// told keeps its input, and passes it on.
 type told struct {
 	mu    sync.Mutex
 	all   bytes.Buffer

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/e2e/harness"
 )
 
-// What one process was given no other is, while the first runs: a server that it stops and starts again finds its port free.
+// TestFreePort checks that no other process is given a port of a running one: a server that it stops and starts again finds its port free.
 func TestFreePort(t *testing.T) {
 	const given, asked = 300, 300
 	if os.Getenv("TAKE_PORTS") != "" {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// asChild is set in the environment of the process that says what time it is.
+// asChild is set in the environment of the process that reports the time.
 const asChild = "ROWLOCK_TEST_CLOCK"
 
 func TestMain(m *testing.M) {
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// A process sees its clock jump, to the nanosecond, and none of the clock by which it waits.
+// TestClockJumps checks that a process sees its clock jump, to the nanosecond, and not the clock of its timers.
 func TestClockJumps(t *testing.T) {
 	if err := Available(); err != nil {
 		t.Skip(err)

@@ -29,7 +29,7 @@ func flush(t *testing.T, d *Disk, f *file) {
 	}
 }
 
-// A power cut leaves what was flushed. Of the rest it leaves nothing, all, or parts, and every one of these happens.
+// TestPowerCut checks that a power cut keeps flushed data. Of the rest it keeps nothing, all, or parts, and each of these happens.
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	before, after := bytes.Repeat([]byte("a"), 4*sector), bytes.Repeat([]byte("b"), 4*sector)
@@ -77,7 +77,7 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// What a flush that failed was to flush may be lost, although the next succeeds.
+// TestFailedFlush checks that data of a failed flush may be lost, although the next flush succeeds.
 func TestFailedFlush(t *testing.T) {
 	t.Parallel()
 	lost := 0
@@ -102,7 +102,7 @@ func TestFailedFlush(t *testing.T) {
 	}
 }
 
-// A full disk takes what there is room for, and changes in place.
+// TestFull checks that a full disk takes data that fits, and changes in place.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	d := New(1)
@@ -121,7 +121,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// A process is killed at the call that was named, after a flush, and nothing it does after that happens.
+// TestKillAt checks that a process is killed at the given call after a flush, and that nothing it does after that happens.
 func TestKillAt(t *testing.T) {
 	t.Parallel()
 	for moment, want := range map[Moment]string{Before: "first", Amid: "firstse", After: "firstseco"} {
@@ -129,7 +129,7 @@ func TestKillAt(t *testing.T) {
 		f := made(t, d, "database")
 		deaths := 0
 		killed := d.KillAt(1, moment, func() { deaths++ })
-		write(t, d, f, 0, []byte("fi")) // before the flush, nothing counts
+		write(t, d, f, 0, []byte("fi")) // calls before the flush do not count
 		flush(t, d, f)
 		write(t, d, f, 2, []byte("rst"))
 		if deaths > 0 {
@@ -157,7 +157,7 @@ func TestKillAt(t *testing.T) {
 	}
 }
 
-// A page is mended unless it was written since.
+// TestSpoil checks that a page is restored unless it was written since.
 func TestSpoil(t *testing.T) {
 	t.Parallel()
 	for _, written := range []bool{false, true} {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// lossy is a history in which one of two writes was lost, and clients went on.
+// lossy is a history in which one of two writes was lost, and clients continued.
 func lossy() (before, after *History) {
 	kept := Object{Name: "a", UID: "ua", Revision: 11, Value: "1-1", Color: "red"}
 	lost := Object{Name: "b", UID: "ub", Revision: 12, Value: "1-2", Color: "red"}
@@ -31,7 +31,7 @@ func lossy() (before, after *History) {
 	return before, after
 }
 
-// After a loss, each thing that nobody may be told is found.
+// TestLoss checks that each forbidden answer after a loss is detected.
 func TestLoss(t *testing.T) {
 	t.Parallel()
 	lost := Object{Name: "b", UID: "ub", Revision: 12, Value: "1-2", Color: "red"}

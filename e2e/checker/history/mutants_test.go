@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// mutants are stores that lie, and the rules one of which has to say so.
+// mutants are stores that lie, and the rules one of which has to be reported.
 var mutants = map[string][]string{
 	"event lost":                 {RuleReliable, RuleBookmarkable},
 	"event lost after resume":    {RuleResumable, RuleBookmarkable},
@@ -39,7 +39,7 @@ var mutants = map[string][]string{
 	"created over another":       {RuleLinearizable},
 }
 
-// Each mutant is caught, whatever the order of things was.
+// TestMutants checks that each mutant is detected, in any order of operations.
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	for bug, rules := range mutants {
@@ -64,7 +64,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// There is no false alarm, although requests without answers happen late, or not at all.
+// TestClean checks that there is no false alarm, although requests without answers happen late, or not at all.
 func TestClean(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30) {
@@ -75,7 +75,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// A write that was given up may happen after the end. Watches that are not over yet see it, and the others do not.
+// TestAfterTheEnd checks a write that was abandoned and happens after the end. Watches that are not over yet see it, and the others do not.
 func TestAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	s := simulate(1, 2000, "")
@@ -92,7 +92,7 @@ func TestAfterTheEnd(t *testing.T) {
 	}
 }
 
-// happen returns what a request does, and takes its answer down.
+// happen returns the effect of a request, and the recording of its answer.
 func (s *simulation) happen(c *client) func() {
 	return func() {
 		switch o := c.op; o.Kind {

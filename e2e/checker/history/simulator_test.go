@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// simulation makes the history of clients of a store, step by step, as a seed says: requests take effect somewhere between call and
-// answer, some have no answer and take effect later or never. A bug makes it lie once, where that is sure to be seen.
+// simulation makes the history of clients of a store, step by step, from a seed: requests take effect between call and answer; some have no answer
+// and take effect later or never. A bug makes it lie once, where the lie is sure to be visible.
 type simulation struct {
 	*rand.Rand
 	bug     string
@@ -16,25 +16,25 @@ type simulation struct {
 	history History
 	log     changeLog // its changes are in order
 	uids    int
-	// acknowledged is the last revision of each object that a writer was told; known is that of all.
+	// acknowledged is the last acknowledged revision of each object; known is that of all.
 	acknowledged map[string]int64
 	known        int64
 	clients      []*client
 	watchers     []*watcher
 	late         []func()
-	hidden       map[int64]bool // changes that no watch is told of
+	hidden       map[int64]bool // changes hidden from all watches
 }
 
-// client is one that has asked for something, or has not.
+// client is a client with or without a request in flight.
 type client struct {
 	id      int
 	op      *Operation
-	atCall  int64 // known when it called
-	acked   int64 // acknowledged of the object when it called
+	atCall  int64 // the known revision when it called
+	acked   int64 // the acknowledged revision of the object when it called
 	effect  bool
 	list    int64 // the revision of the list
-	from    int   // items of it that were shown
-	unheard bool  // it will have no answer
+	from    int   // items of the list already shown
+	unheard bool  // it will get no answer
 }
 
 // watcher is a watch that is open.
@@ -51,7 +51,7 @@ const (
 
 var simulatedColors = []string{"red", "blue"}
 
-// simulate makes a history of so many steps.
+// simulate makes a history of a number of steps.
 func simulate(seed uint64, steps int, bug string) *simulation {
 	s := &simulation{Rand: rand.New(rand.NewPCG(seed, 1)), bug: bug, acknowledged: map[string]int64{}, hidden: map[int64]bool{}, known: 100}
 	s.history.Start = 100
@@ -79,7 +79,7 @@ func simulate(seed uint64, steps int, bug string) *simulation {
 	return s
 }
 
-// is says whether the simulated store is to lie in this way now, which it does once.
+// is says whether the simulated store should lie in this way now, which it does once.
 func (s *simulation) is(bug string) bool {
 	if s.bug == bug && !s.fired && s.now > 200 {
 		s.fired = true
@@ -97,7 +97,7 @@ func (s *simulation) revision() int64 {
 
 // commit adds a change.
 func (s *simulation) commit(kind string, o Object) Object {
-	o.Revision = s.revision() + 1 + int64(s.IntN(3)) // others write, too
+	o.Revision = s.revision() + 1 + int64(s.IntN(3)) // other clients write, too
 	if s.bug == "rv given twice" && len(s.log.changes) > 0 && s.log.changes[len(s.log.changes)-1].Object.Name != o.Name && s.is("rv given twice") {
 		o.Revision = s.revision()
 	}
@@ -156,7 +156,7 @@ func (s *simulation) call(c *client) {
 	}
 }
 
-// answer tells the client what has happened.
+// answer gives the client its answer.
 func (s *simulation) answer(c *client) {
 	o := c.op
 	if o.Kind == List {
@@ -179,7 +179,7 @@ func (s *simulation) answer(c *client) {
 	c.op = nil
 }
 
-// finish answers everything, writes the last object, lets all watches come to the end, and watches it all once more.
+// finish answers everything, writes the last object, lets all watches reach the end, and watches everything once more.
 func (s *simulation) finish() {
 	for _, c := range s.clients {
 		for c.op != nil {
@@ -229,7 +229,7 @@ func (s *simulation) watch(w Watch, forever bool) {
 	s.watchers = append(s.watchers, o)
 }
 
-// reopen ends a watch and goes on where it was, or begins another.
+// reopen ends a watch and resumes it, or begins another.
 func (s *simulation) reopen() {
 	i := s.IntN(len(s.watchers))
 	w := s.watchers[i]

@@ -1,8 +1,8 @@
-// Command litestream runs Litestream's engine on a SQLite file, with a directory for a replica. Litestream's own command is the same engine with
-// the clients of all clouds, which take minutes to build.
+// Command litestream runs Litestream's engine on a SQLite file, with a directory for a replica. Litestream's own command is the same engine with the
+// clients of all clouds, which take minutes to build.
 //
-//	litestream replicate DATABASE REPLICA   until its input ends; for each line of it, everything is replicated first, and "synced" printed
-//	litestream restore REPLICA DATABASE     the newest state there is
+//	litestream replicate DATABASE REPLICA   until its input ends; for each input line, it replicates everything and prints "synced"
+//	litestream restore REPLICA DATABASE     the newest state
 package main
 
 import (
@@ -36,14 +36,14 @@ func main() {
 func replicate(ctx context.Context, database, dir string) error {
 	db := litestream.NewDB(database)
 	db.Replica = replicaOf(db, dir)
-	db.BusyTimeout = time.Minute // others write all the time
+	db.BusyTimeout = time.Minute // other processes write all the time
 	store := litestream.NewStore([]*litestream.DB{db}, litestream.DefaultCompactionLevels)
 	if err := store.Open(ctx); err != nil {
 		return err
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		// Litestream notes what fails, and tries it again a second later: the log may have been cut under what was copied.
+		// Litestream notes failures, and retries a second later: the log may have been truncated during the copy.
 		for attempts := 5; ; attempts-- {
 			err := db.SyncAndWait(ctx)
 			if err == nil {
