@@ -32,7 +32,7 @@ const (
 )
 
 // watch keeps a watch open until the history has ended: when a stream ends, another continues from its last revision. All streams are recorded. w
-// defines the start of the watch, and lasts whether its first stream is served for seconds only.
+// defines the start of the watch, and lasts the timeout of its first stream.
 func (r *recorder) watch(ctx context.Context, w history.Watch, lasts time.Duration) error {
 	for ctx.Err() == nil {
 		reached, done, err := r.stream(ctx, &w, lasts)
