@@ -80,7 +80,7 @@ type written struct {
 	revision  int64 // of the last acknowledged write that returned one
 	revisions []int64
 	pending   bool  // whether a further write was sent without an answer
-	refused   error // an answer that refuses; there is no reason for one
+	refused   error // an unexpected refusal
 	created   bool
 }
 

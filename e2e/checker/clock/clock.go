@@ -31,5 +31,5 @@ func (c *Clock) Set(offset time.Duration) error {
 	return c.write(offset)
 }
 
-// Close ends the control of the clock, which goes on as it is.
+// Close gives up the control of the clock, which keeps its offset.
 func (c *Clock) Close() error { return c.memory.Close() }

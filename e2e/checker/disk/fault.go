@@ -10,7 +10,7 @@ import (
 type Fault struct {
 	// Write, Flush and Read are the errors of writes (and of other changes of files), flushes and reads; 0: they succeed.
 	Write, Flush, Read syscall.Errno
-	// OneOf makes one of so many operations fail; 0 and 1: all fail.
+	// OneOf makes one of this many operations fail; 0 and 1: all fail.
 	OneOf int
 	// Full says that files can grow by Room bytes and no more.
 	Full bool
@@ -49,7 +49,7 @@ const (
 // death is the kill of a process.
 type death struct {
 	flush  bool // first wait for a flush of a file, which ends a commit
-	in     int  // after so many changes
+	in     int  // then kill after this many changes
 	moment Moment
 	kill   func()
 	half   bool          // only half of the present write is to be done

@@ -27,7 +27,7 @@ const (
 // crowd has the differences for thousands of clients; nil: there are few.
 type crowd struct {
 	colors    []string
-	reluctant int // so many of the last watches see everything, and read slowly
+	reluctant int // how many of the last watches see everything, and read slowly
 	padding   string
 }
 
