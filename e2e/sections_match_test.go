@@ -186,7 +186,7 @@ func jsonOf(value any) string {
 // live matches the parts of a message with the store's revision or with stored data: the tables say LIVE.
 var live = regexp.MustCompile(`(current: |in record \()[\w-]+`)
 
-// Differences between two servers that behave the same, and their replacements.
+// passing are differences between two servers that behave the same, and their replacements.
 var passing = []struct {
 	is *regexp.Regexp
 	as string

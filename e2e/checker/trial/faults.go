@@ -17,7 +17,7 @@ type fault struct {
 	do    func(*breaker) (bool, error)
 }
 
-// The names of the faults, in the order of reports.
+// order lists the names of the faults in the order of reports.
 var order = []string{"kill", "stop", "clock", "terminate", "cut", "commit", "half-open", "postmaster",
 	"system-call", "power", "full", "read-only", "io", "slow", "corrupt"}
 
