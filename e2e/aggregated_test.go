@@ -110,7 +110,7 @@ spec:
 	defer kubectl{}.run(t, "delete", "apiservice", "v1."+group)
 	kubectl{}.run(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1."+group)
 	wants(t, kubectl{}.run(t, "get", "apiservice", "v1."+group), namespace+"/fruits", "True")
-	// Its API is served beside the server's own.
+	// Rowlock fetches its discovery in the background, so it may appear a moment later.
 	fresh := kubectl{namespace: namespace}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -117,7 +117,8 @@ func (c *checker) aware() map[int]int64 {
 	return all
 }
 
-// checkOldList requires that a list of before the loss shows the state of that time, and that a server refuses it once it has shown a later revision.
+// checkOldList requires that a list of before the loss shows the state of that time, and that a server refuses it once it has shown a revision
+// of after the loss.
 func (c *checker) checkOldList(o *Operation, past *changeLog, aware map[int]int64) {
 	var items []Object
 	for i, p := range o.Pages {

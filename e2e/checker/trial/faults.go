@@ -115,7 +115,7 @@ func (b *breaker) commit() (bool, error) {
 }
 
 // halfOpen makes the network between servers and Postgres lose everything for a while: the connections of that time never recover, and neither end
-// notices.
+// is told.
 func (b *breaker) halfOpen() (bool, error) {
 	b.proxy.Lose()
 	b.wait(100*time.Millisecond, 2*time.Second)
