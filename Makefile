@@ -15,38 +15,23 @@ kubernetes_ld  := -X $(component_base).gitVersion=$(KUBERNETES) \
 	-X $(component_base).gitMajor=$(word 1,$(subst ., ,$(KUBERNETES:v%=%))) \
 	-X $(component_base).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES:v%=%)))
 
-# Functions on 4 bytes instead of 32 save 1.3 MB. Creates and patches take the same processor time on 4, 8 and 32: 4.6, 4.7 and 5.0 s for 8,000
-# (medians of seven runs in turn that differ by a fifth, of BenchmarkWrite in server/handlers).
+# -funcalign=4 aligns functions to 4 bytes instead of 32, which saves 1.3 MB. It does not change the cost of creates and patches: 8,000 took
+# 4.6, 4.7 and 5.0 s of processor time with 4, 8 and 32 (medians of seven runs in turn of BenchmarkWrite in server/handlers; runs differ by a fifth).
 rowlock_ld := -s -w -funcalign=4 -X main.version=$(VERSION) $(kubernetes_ld)
 
-# How large the stripped binary may be for linux/amd64. It was 78.7 MB before access: authorization (RBAC, the graph of nodes), the
-# authenticators of tokens, admission by webhooks and policies, and kube-controller-manager's controllers for all of that are 5.1 MB,
-# and NodeRestriction with its names of drivers 0.3 MB. The plugins that are off by default, with the versions of their
-# configurations, and manifests of admission are 0.4 MB, webhooks and files that authorize 0.25 MB, the controllers of quotas
-# and of the status of policies, with a client for these, 0.5 MB. Backups, their encryption and restore are 0.25 MB.
-# Encryption at rest, with gRPC to KMS plugins, is 1.2 MB.
-# The audit, its policies and back ends are 0.29 MB. rowlock verify and taking back parts of backups are 0.12 MB.
-# What was mended of these in reviews is 0.05 MB.
-# The object history is 0.08 MB; its API group, and the commands that read it and take objects back, are 0.13 MB.
-# rowlock migrate, and rowlock import with bbolt, are 0.4 MB; import of a server that runs, adoption of keys and rowlock export 0.13 MB.
-# What came at the same time to access and to custom resources is 0.15 MB, which was measured together.
-# Of these, rowlock sql and the views (tables of a query, csv, regular expressions of its own) are 0.26 MB at most.
-# Metrics of who was known and what was allowed, and tokens that are bound to webhooks, are 0.05 MB.
-# Custom resources in OpenAPI v2 from their stored text, and what was mended at the same time, are 0.07 MB.
-# What answers while a server starts took 0.02 MB, which is a page of 32 KiB more. Strategic merge patches as text are 0.03 MB.
-# Watches that go on without their handlers, and lists of OpenAPI v2 in fewer pieces of memory, are 0.05 MB.
-# That functions are put into others where it matters alone (below) takes 5.6 MB off.
+# The upper bound of the stripped binary for linux/amd64, in bytes. docs/install.md says what each feature adds to it.
 MOST_BYTES ?= 84700000
 
-# Build tags, in one place for build, test and lint.
-#   grpcnotrace                  as upstream's releases: without it golang.org/x/net/trace brings html/template, which keeps
-#                                the linker from leaving out methods that nobody calls (20 MB)
-#   nopgxregisterdefaulttypes    the store names no Go type for which pgx would have to guess Postgres' (1.4 MB)
+# Build tags of build, test and lint.
+#   grpcnotrace                  is set by upstream's releases, too: without it golang.org/x/net/trace links html/template, which
+#                                prevents the linker from dropping methods that nobody calls (20 MB)
+#   nopgxregisterdefaulttypes    the store passes no Go type to pgx whose Postgres type pgx would have to guess (1.4 MB)
 TAGS := grpcnotrace,nopgxregisterdefaulttypes
 
-# Packages in which functions may be put into those that call them: what is on the way of requests, and what would be larger without, as registries
-# and names of attributes. What is elsewhere, or in cold, which is within these, copies, reads protobuf or CBOR, converts and validates built-in types
-# (1,500 creates and patches without fast paths took 3.7 s of processor time, 4.1 with it: the same), or does nothing for a request.
+# The compiler inlines functions in the packages of `hot` alone: those on the way of requests, and those that would be larger without inlining, such as
+# registries and names of attributes. `cold` lists the exceptions below `hot`: copying, reading protobuf or CBOR, converting and validating built-in
+# types, and whatever serves no request. Without inlining in `cold`, 1,500 creates and patches with the fast paths off took 4.1 s of processor time
+# instead of 3.7, and the same time with the fast paths on. The binary is 5.6 MB smaller.
 hot := github.com go.opentelemetry.io golang.org/x gopkg.in/evanphx gopkg.in/inf.v0 k8s.io/apiextensions-apiserver/pkg/apiserver k8s.io/apimachinery \
 	k8s.io/apiserver k8s.io/component-base k8s.io/klog k8s.io/kube-openapi k8s.io/kubernetes/pkg k8s.io/kubernetes/plugin/pkg/auth k8s.io/streaming \
 	k8s.io/utils modernc.org sigs.k8s.io
@@ -56,25 +41,24 @@ cold := github.com/antlr4-go github.com/coreos github.com/fxamacker github.com/g
 	$(module)/sqlstore/etcd github.com/spf13 golang.org/x/text k8s.io/apiserver/pkg/apis k8s.io/apiserver/pkg/cel/library k8s.io/apiserver/plugin \
 	k8s.io/kubernetes/pkg/apis k8s.io/kubernetes/pkg/controller k8s.io/kubernetes/pkg/quota k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy
 
-# Only the program is built with these: for each package of each test Go compiles each pattern anew (but all and std). To run the tests of twenty
-# packages, all of them built, took half a minute of that, and to list for the linter what they are made of two minutes.
+# These flags are for the program only. With per-package patterns, Go compiles every package again for each test binary: listing the packages of the
+# linter took two minutes longer, and running the tests of twenty packages that were already built took half a minute longer.
 program := -gcflags=all=-l -gcflags=std= $(hot:%=-gcflags=%/...=) $(cold:%=-gcflags=%/...=-l)
 
-# SQLite is C that was translated to Go: it works on memory of its own, guarded by locks of its own, and its driver copies what goes in and comes out.
-# Under the race detector, which checks every pointer there too, a query takes fifteen times as long, and tests on SQLite spent most of their time so.
-# The driver, database/sql and all that is ours are watched as everything else is. What is not watched orders nothing in the eyes of the detector, and
-# nothing of ours relies on SQLite's locks: database/sql gives a connection to one goroutine at a time.
+# The race detector does not watch the packages of SQLite's translated C code. They work on memory and locks of their own, and the driver copies
+# everything in and out. With the detector, a query takes fifteen times as long there. The driver, database/sql and all packages of Rowlock are
+# watched. The detector sees no ordering from the packages that it does not watch, and Rowlock relies on none: database/sql gives a connection to one
+# goroutine at a time.
 translated := modernc.org/sqlite/lib modernc.org/libc modernc.org/memory
 race       := -race $(translated:%=-gcflags=%/...=-race=false)
 
-# The same flags for build, test and lint, and no cgo but where it is asked for: with others Go compiles everything a second
-# time. Binaries are static and without the machine's paths. The version is given by -ldflags: Go need not ask git, which may
-# not trust the directory.
+# Build, test and lint share these flags; with different flags Go would compile every package a second time. Binaries are static (no cgo) and contain no
+# paths of this machine. -ldflags sets the version, so Go does not need to ask git, which may not trust the directory.
 export GOFLAGS := $(strip $(filter-out -buildvcs=% -trimpath -tags=% -gcflags=%,$(GOFLAGS)) -buildvcs=false -trimpath -tags=$(TAGS))
 export CGO_ENABLED := 0
 bin/rowlock lean: export GOFLAGS := $(GOFLAGS) $(program)
 
-# `lint` makes the checks of vet, once for all of these.
+# Tests run without vet, because `lint` includes its checks.
 go_test := go test -vet=off -timeout 80m
 
 DATA_DIR ?= .rowlock
@@ -83,16 +67,23 @@ FUZZTIME ?= 20
 ARGS     ?=
 OFF      ?= -all
 
-# Packages in which many goroutines meet; the rest gains nothing from the race detector and takes ten times as long.
+# Packages with concurrent code. The race detector finds nothing in the others, and makes their tests take ten times as long.
 race_packages := ./sqlstore/... ./server/... ./resources ./resources/follow
-# Comparisons of every document and every type with what upstream makes of them, by one goroutine: the race detector, which has
-# nothing to find there, makes minutes of them. `unit` runs them without it; no other test of race_packages may have such a name. They turn fast
-# paths on and off themselves: `unit-plain` leaves them out. So it is with what fuzz targets begin with, which `fuzz-briefly` runs as well;
-# where one starts goroutines, as those of frames and of seats, tests of the same run under the detector.
-race_leaves   := ^(TestWhatIsServedIsWhatIsBuilt|TestPreparedFilesAreFresh|TestEmbeddedDefinitionsAreUpstreams|TestV[23]IsUpstreams|TestAgreesWithUpstream|TestFastPathsAgree|TestMergeStrategicAgrees|TestPlansOfPublishedDefinitions|TestPublishedDefinitions(Applied)?AsText|TestOpenAPIOfPublishedDefinitions)$$|^Fuzz
-# Walks by one goroutine, in which the detector finds nothing either. `unit-plain` makes them as well.
-race_walks    := ^(TestWideDocument|TestStoredSchemasAreCovered|TestUntypedIsDescribedAsCustomResources|TestRightsOpenNothingElse|TestEveryRouteTakesItsRight)$$
-# What the end-to-end tests run: built beforehand, so that their time limit is for the tests.
+# Tests of one goroutine that compare every document and every type with upstream's result. The race detector finds nothing in them and would make
+# minutes of them, so `unit` runs them without it; no other test of race_packages may have one of these names. They turn fast paths on and off
+# themselves, so `unit-plain` leaves them out.
+race_leaves   := TestWhatIsServedIsWhatIsBuilt|TestPreparedFilesAreFresh|TestEmbeddedDefinitionsAreUpstreams|TestV[23]IsUpstreams|TestAgreesWithUpstream|TestFastPathsAgree|TestMergeStrategicAgrees|TestPlansOfPublishedDefinitions|TestPublishedDefinitions(Applied)?AsText|TestOpenAPIOfPublishedDefinitions
+# Other tests of one goroutine that are slow under the detector. `unit-plain` runs them as well.
+race_walks    := TestWideDocument|TestStoredSchemasAreCovered|TestUntypedIsDescribedAsCustomResources|TestRightsOpenNothingElse|TestEveryRouteTakesItsRight
+without_race  := ^($(race_leaves)|$(race_walks))$$
+# `fuzz` runs the seeds of all fuzz targets with the binaries that it builds; `unit`, `unit-plain` and `test-race` do not repeat them. Targets that
+# start goroutines (frames, seats) have ordinary tests of the same code, which run under the detector.
+seeds         := ^Fuzz
+# Packages of `unit-plain`: those whose tests send requests through fast paths. Left out are packages without fast paths, and packages whose tests turn
+# their fast paths off themselves to compare the results. `test-fast-paths` runs all packages.
+plain_packages := ./resources ./resources/admission ./resources/builtin ./resources/upstream ./server ./server/codec ./server/controlplane \
+	./server/controlplane/controllers ./server/handlers ./server/openapi
+# Programs that the end-to-end tests run. They are built beforehand, so that the time limit of the tests covers the tests alone.
 e2e_needs     := $(addprefix bin/,kubectl helm kube-controller-manager nfpm h2spec litestream)
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
@@ -106,13 +97,12 @@ run: build ## Build and start `rowlock serve` (DATA_DIR=.rowlock LISTEN=127.0.0.
 
 build: bin/rowlock ## Build the static binary bin/rowlock
 
-# Three at a time, first what computes: the end-to-end tests, those on one database beside those on the other, wait for most of their time, and
-# for less where little else computes. `lint` makes the checks of `vet`, too. What several of them need is built first, so that nobody builds it
-# twice. The output of each is shown when it is over.
-test: bin/rowlock bin/rowlock-race bin/golangci-lint $(e2e_needs) ## Everything that has to pass
+# Three targets run at a time. Those that compute come first; the end-to-end tests of the two databases wait most of their time, and wait less when
+# little else computes. Binaries that several targets need are built before, so that none is built twice. The output of a target appears when it ends.
+test: bin/rowlock bin/rowlock-race bin/golangci-lint $(e2e_needs) ## Lint, and every test
 	@$(MAKE) --no-print-directory -j3 --output-sync=target lint test-race lean unit unit-plain e2e-sqlite e2e-postgres fuzz-briefly bench-briefly rules
 
-check: vet lint ## What to run while one works: unit tests, the store's contract on SQLite; under 3 minutes when the cache is warm
+check: vet lint ## While you work: vet, lint, unit tests, the store's contract on SQLite; under 3 minutes with a warm cache
 	$(go_test) $$(go list ./... | grep -v -x -E -e '$(module)/(e2e|sqlstore|migrations)')
 	$(go_test) -run '^TestSQLite$$' ./sqlstore
 
@@ -122,9 +112,9 @@ vet: ## go vet
 lint: bin/golangci-lint ## Lint; the layers of the design are among the rules
 	bin/golangci-lint run ./...
 
-# A look-up of methods by a name that is not known when linking (text/template has one) makes the linker keep all exported
-# methods of all types: 20 MB. -dumpdep shows where that is. The file is linked anew each time: otherwise nothing is shown.
-# Then it is linked without: Go shows with any later build what the last link of the program has printed.
+# A lookup of methods by a name that the linker does not know (text/template has one) makes the linker keep all exported methods of all types: 20 MB.
+# -dumpdep shows such lookups. The file is removed first, because Go shows the output only when it links. The second link, without -dumpdep, replaces the
+# output that Go would otherwise repeat with every later build.
 lean: ## The stripped binary has at most MOST_BYTES, and the linker may leave out methods that nobody calls
 	@mkdir -p bin; rm -f bin/rowlock-lean
 	@go build -ldflags '-dumpdep $(rowlock_ld)' -o bin/rowlock-lean ./cmd/rowlock 2>&1 \
@@ -132,18 +122,18 @@ lean: ## The stripped binary has at most MOST_BYTES, and the linker may leave ou
 	@rm bin/rowlock-lean; go build -ldflags '$(rowlock_ld)' -o bin/rowlock-lean ./cmd/rowlock
 	@size=$$(wc -c < bin/rowlock-lean); rm bin/rowlock-lean; echo "bin/rowlock: $$size bytes"; [ "$$size" -le $(MOST_BYTES) ]
 
-unit: ## Unit tests of the packages that test-race leaves out, and the tests that it leaves out of others
-	$(go_test) $$(go list ./... | grep -v -x -F -e $(module)/e2e -f <(go list $(race_packages)))
-	$(go_test) -run '$(race_leaves)|$(race_walks)' $(race_packages)
+unit: ## Unit tests of the packages that test-race leaves out, and the tests that it skips
+	$(go_test) -skip '$(seeds)' $$(go list ./... | grep -v -x -F -e $(module)/e2e -f <(go list $(race_packages)))
+	$(go_test) -run '$(without_race)' $$(go list -f '{{.Dir}}' $(race_packages) | while read -r dir; do \
+	  grep -qsE '^func ($(race_leaves)|$(race_walks))\(' "$$dir"/*_test.go && echo "$$dir"; done)
 
-test-race: ## Where goroutines meet, under the race detector: unit tests, the store's conformance suite, the crash test
-	CGO_ENABLED=1 $(go_test) $(race) -skip '$(race_leaves)|$(race_walks)' $(race_packages)
+test-race: ## Unit tests of concurrent code, the store's conformance suite and the crash tests, under the race detector
+	CGO_ENABLED=1 $(go_test) $(race) -skip '$(without_race)|$(seeds)' $(race_packages)
 	CGO_ENABLED=1 $(go_test) $(race) -count=1 -run '$(race_tests)' ./e2e
 
-# The environment is inherited by the servers of the end-to-end tests. Tests that depend on it are not taken for done because
-# they were under another one: go test notices that they read it.
-unit-plain: ## Unit tests without the fast paths (OFF=-merge-patch: without one of them), of the packages that have any
-	ROWLOCK_FAST_PATHS=$(OFF) $(go_test) -skip '$(race_leaves)' ./resources ./resources/admission ./resources/builtin ./resources/upstream ./server/...
+# The servers of the end-to-end tests inherit the environment. go test notices that tests read the variable, so cached results of another value are not used.
+unit-plain: ## Unit tests without the fast paths (OFF=-merge-patch: without one of them), where requests go through any
+	ROWLOCK_FAST_PATHS=$(OFF) $(go_test) -skip '^($(race_leaves))$$|$(seeds)' $(plain_packages)
 
 test-fast-paths: ## All unit tests and the end-to-end tests without the fast paths (OFF=-merge-patch: without one of them)
 	ROWLOCK_FAST_PATHS=$(OFF) $(go_test) $$(go list ./... | grep -v -x -F -e $(module)/e2e)
@@ -153,12 +143,12 @@ e2e: bin/rowlock $(e2e_needs) ## The built binary on each database against kubec
 	@$(MAKE) --no-print-directory -j2 --output-sync=target e2e-sqlite e2e-postgres
 	@$(MAKE) --no-print-directory bench-briefly
 
-# What does not depend on the database is tested beside SQLite alone. Who makes these two has built what they need.
+# Tests that do not depend on the database run with SQLite alone. The targets that call these two have built e2e_needs.
 .PHONY: e2e-sqlite e2e-postgres bench-briefly
 e2e-sqlite e2e-postgres:
 	E2E_DATABASE=$(@:e2e-%=%) $(go_test) -count=1 ./e2e
 
-# That it works, not how fast.
+# Checks that the benchmark works; the figures mean nothing.
 bench-briefly:
 	go run ./e2e/bench compare --servers rowlock --quick --protocol both
 	go run ./e2e/bench day --day 5m --within 5s --backups
@@ -172,7 +162,7 @@ extensions: ## Kubernetes' sample-apiserver and metrics-server behind APIService
 conformance: ## Upstream's own end-to-end tests that need no nodes, kube-controller-manager on top (ARGS='-only Watchers')
 	go run ./e2e/conformance $(ARGS)
 
-check-histories: ## Let clients work while faults are injected, and verify all they were told; see docs/reliability.md (ARGS='-duration 10m -databases sqlite -faults kill,stop')
+check-histories: ## Let clients work while faults are injected, and verify every answer and event; see docs/reliability.md (ARGS='-duration 10m -databases sqlite -faults kill,stop')
 	go run ./e2e/checker $(ARGS)
 
 bench: ## Measure Rowlock beside kube-apiserver + etcd and + kine; writes docs/benchmarks.md (ARGS=--quick)
@@ -189,32 +179,33 @@ bench-definitions: ## Measure what 1,000 definitions of custom resources cost (A
 bench-custom-resources: ## Measure what custom resources of published definitions cost to create, patch and get, in one process
 	go test -run '^$$' -bench CustomResource -benchtime 4000x ./server/handlers
 
-# Only Rowlock's own packages are instrumented: to build all the others again takes ten minutes, and what they cover does
-# not lead anywhere. SIGINT ends a target well, when the coordinator alone gets it: its own limit of time may end it with an error
-# (context deadline exceeded), as may a worker that is interrupted (terminated unexpectedly). A limit of RUNS interrupts nobody.
-# All are built at once, as what they are built of is looked at once then: two packages with targets cannot have one last name.
+# Only Rowlock's packages are instrumented: instrumenting the others takes ten minutes and guides the fuzzer nowhere. timeout sends SIGINT to the
+# coordinator alone, which then ends a target without an error. The fuzzer's own limit of time can end a target with an error (context deadline exceeded),
+# and so can an interrupted worker (terminated unexpectedly); RUNS, a limit of runs, interrupts nobody. All targets are built by one command, which shares
+# the packages that they have in common; the last names of the packages must therefore differ.
 fuzz: ## Run every fuzz target for FUZZTIME seconds (20); a failing input goes to testdata/fuzz
 	@rm -rf bin/fuzz; mkdir -p bin/fuzz; packages=$$(grep -rl --include='*_test.go' '^func Fuzz' cmd resources server sqlstore | xargs -n1 dirname | sort -u); \
 	go test -c -ldflags='-s -w' -gcflags='$(module)/...=-d=libfuzzer' -o bin/fuzz/ $$(printf './%s ' $$packages); \
 	for package in $$packages; do \
 	  binary=$(CURDIR)/bin/fuzz/$${package##*/}.test; \
+	  echo "$$package, what its targets begin with"; (cd "$$package"; "$$binary" -test.run '$(seeds)' </dev/null); \
 	  (cd "$$package"; "$$binary" -test.list '^Fuzz') | while read -r target; do \
 	    echo "$$package $$target"; \
-	    (cd "$$package"; timeout --foreground --preserve-status --signal=INT --kill-after=60 $(FUZZTIME) "$$binary" -test.run '^$$' $(if $(RUNS),-test.fuzztime $(RUNS)x) \
+	    (cd "$$package"; timeout --foreground --preserve-status --signal=INT --kill-after=60 $(FUZZTIME) "$$binary" -test.run '^$$' $(if $(RUNS),-test.parallel 1 -test.fuzztime $(RUNS)x) \
 	      -test.fuzz "^$$target$$" -test.fuzzcachedir "$$(go env GOCACHE)/fuzz/$(module)/$$package" </dev/null); \
 	  done; \
 	done
 
-# What CI runs of it.
+# The part of fuzz that CI runs.
 .PHONY: fuzz-briefly
 fuzz-briefly:
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=5 RUNS=1000
 
-# What of a package is the same for all machines is made by the program itself, and by its test.
+# Manual pages and completions are the same for all architectures; the program and its tests write them.
 stage := bin/packages
 ARCHS ?= amd64 arm64 armv7
-# Without a release before it, it sorts before all of them, and begins with a digit, as dpkg wants. rpm has no - in a version, and what is before a
-# release, as v1.0.0-rc.1, sorts before it: ~ says so to both.
+# Before the first release, the version begins with 0, so that it sorts before all releases and begins with a digit, as dpkg requires. rpm allows no - in
+# a version. A pre-release such as v1.0.0-rc.1 sorts before its release, which ~ expresses for both.
 package_version := $(subst -,.,$(subst -rc,~rc,$(subst -beta,~beta,$(subst -alpha,~alpha,$(if $(filter v%,$(VERSION)),$(VERSION:v%=%),0~git$(VERSION))))))
 packages: bin/nfpm ## Debian and RPM packages in bin/packages (ARCHS='amd64 arm64 armv7')
 	@rm -rf $(stage); mkdir -p $(stage)/man $(stage)/completion
@@ -228,7 +219,7 @@ packages: bin/nfpm ## Debian and RPM packages in bin/packages (ARCHS='amd64 arm6
 	  done; \
 	done
 
-# Versions of charts are semantic ones; images have the version as it is.
+# A chart needs a semantic version; the tag of an image is the version itself.
 chart: bin/helm ## The Helm chart in bin/packages, with this version (VERSION=v1.0.0)
 	@mkdir -p $(stage)
 	bin/helm package packaging/chart --destination $(stage) --app-version '$(VERSION)' \
@@ -238,26 +229,27 @@ rules: bin/promtool ## The alert rules, and their tests, by promtool
 	bin/promtool check rules packaging/prometheus/rowlock.rules.yaml
 	bin/promtool test rules packaging/prometheus/rowlock.rules.test.yaml
 
-# What the linker has put in, by the binary's own account of it. No proxy is asked for what is not published: licenses are read of the modules
-# that were built, whose checksums were compared with go.sum then. Without a database of checksums to ask, the cache would not give them out.
-sbom: bin/rowlock bin/cyclonedx-gomod ## What bin/rowlock is made of, with licenses, as CycloneDX: bin/packages/rowlock.cdx.json
+# The list of modules comes from the binary itself. No proxy is asked: the licenses are read from the module cache, whose checksums were compared with go.sum
+# when the binary was built. Without GOSUMDB=off, the cache would not hand out the modules, because the database of checksums cannot be asked.
+sbom: bin/rowlock bin/cyclonedx-gomod ## The modules of bin/rowlock and their licenses, as CycloneDX: bin/packages/rowlock.cdx.json
 	@mkdir -p $(stage)
 	GOPROXY=off GOSUMDB=off bin/cyclonedx-gomod bin -json -std -licenses -version '$(VERSION)' -output $(stage)/rowlock.cdx.json bin/rowlock
 
-# Not a part of test: what it finds depends on the day. `.ci/run` asks it where the database can be reached, and says what it finds. The symbols say which functions are in the binary, and which of a module are not.
+# `make test` leaves vulncheck out, because its result depends on the day. `.ci/run` runs it where the database can be reached. The symbols tell govulncheck
+# which functions of a module the binary contains.
 VULNDB ?= https://vuln.go.dev
-vulncheck: bin/govulncheck ## Known vulnerabilities of what is in the binary, by Go's database (VULNDB=file:///a/copy); fails, and says so, where that cannot be reached
+vulncheck: bin/govulncheck ## Known vulnerabilities of the binary, by Go's database (VULNDB=file:///a/copy); fails when that cannot be reached
 	@go build $(program) -ldflags '$(filter-out -s -w,$(rowlock_ld))' -o bin/rowlock-symbols ./cmd/rowlock
 	@bin/govulncheck -db '$(VULNDB)' -mode=binary bin/rowlock-symbols || { code=$$?; [ $$code -eq 3 ] || echo 'vulncheck: nothing was checked' >&2; exit $$code; }
 
-generate: ## Write again what is generated from upstream's sources and from flags; tests fail while any of it is stale
+generate: ## Regenerate the files that are made from upstream's sources and from flags; tests fail while one of them is stale
 	@mkdir -p bin
 	go run ./resources/fieldmanager/schemagen > bin/schema.txt && gzip -9nc bin/schema.txt > resources/fieldmanager/schema.txt.gz
 	go run ./server/openapi/openapigen server/openapi
 	go test -count=1 -run '^TestPackagedConfig$$' ./cmd/rowlock -args -write
 	@grep -qx '# of kube-apiserver $(KUBERNETES)' cmd/rowlock/kubeapiserver_flags.txt || $(MAKE) --no-print-directory flags
 
-# Where something fails when upstream has changed what Rowlock copies, sets or takes for granted of it.
+# Packages whose tests fail when upstream changes something that Rowlock copies, sets or assumes.
 upstream_tests := ./resources/upstream/... ./resources/admission ./resources/builtin ./resources/equality ./resources/fieldmanager/... \
 	./resources/typedjson ./server/codec/... ./server/cork ./server/discovery ./server/openapi/... ./cmd/rowlock
 
@@ -266,7 +258,7 @@ upgrade: ## Take another release of Kubernetes (VERSION=v1.38.0), and show what 
 	go run ./resources/upstream/upgrade $(VERSION)
 	$(MAKE) --no-print-directory upgraded
 
-# With what go.mod says now. Prepared files are written anew before the tests look at them.
+# Uses the versions that go.mod has now. Generated files are written before the tests compare them.
 .PHONY: upgraded
 upgraded:
 	$(MAKE) --no-print-directory generate
@@ -291,22 +283,22 @@ env: ## Print the environment for go commands by hand: eval "$$(make -s env)"
 clean: ## Remove what was built
 	rm -rf bin
 
-# Go's build cache knows better than make what has changed.
+# These targets are always made: Go's build cache knows better than make which files have changed.
 .PHONY: bin/rowlock
 bin/rowlock:
 	go build -ldflags '$(rowlock_ld)' -o $@ ./cmd/rowlock
 
-# For the end-to-end tests under the race detector, which has to be in the server as well.
+# The server of the end-to-end tests under the race detector has the detector, too.
 .PHONY: bin/rowlock-race
 bin/rowlock-race:
 	CGO_ENABLED=1 go build $(race) -ldflags '-X main.version=$(VERSION) $(kubernetes_ld)' -o $@ ./cmd/rowlock
 
-# The peers of the benchmark, kubectl, helm, Litestream and the linter come from modules of their own, so that their dependencies are not
-# Rowlock's. Peers are built as they would be by themselves.
+# The peers of the benchmark, kubectl, helm, Litestream and the linter have modules of their own, so that their dependencies do not become
+# Rowlock's. Peers are built as their own projects build them.
 bin/kubectl bin/kube-apiserver bin/kube-controller-manager: e2e/peers/kubernetes/go.mod
 	go build -C e2e/peers/kubernetes -ldflags '-s -w $(kubernetes_ld)' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$(@F)
 
-# Upstream's end-to-end tests, a program of their own.
+# Upstream's end-to-end tests.
 bin/e2e.test: e2e/peers/kubernetes/go.mod
 	go test -C e2e/peers/kubernetes -c -ldflags '-s -w $(kubernetes_ld)' -o $(CURDIR)/$@ k8s.io/kubernetes/test/e2e
 
@@ -325,14 +317,14 @@ bin/metrics-server: e2e/peers/extensions/go.mod
 bin/helm: e2e/peers/helm/go.mod
 	go build -C e2e/peers/helm -ldflags '-s -w' -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm
 
-# Its engine, with files for replicas: the whole has clients of all clouds.
+# Litestream's engine with replicas in files. The whole program links the clients of all clouds.
 bin/litestream: e2e/testdata/litestream/go.mod e2e/testdata/litestream/main.go
 	go build -C e2e/testdata/litestream -ldflags '-s -w' -o $(CURDIR)/$@ .
 
 bin/h2spec: e2e/peers/h2spec/go.mod
 	go build -C e2e/peers/h2spec -ldflags '-s -w' -o $(CURDIR)/$@ github.com/summerwind/h2spec/cmd/h2spec
 
-# kine has SQLite only with cgo.
+# kine supports SQLite only with cgo.
 bin/kine: e2e/peers/kine/go.mod
 	CGO_ENABLED=1 go build -C e2e/peers/kine -ldflags '-s -w' -o $(CURDIR)/$@ github.com/k3s-io/kine
 
@@ -342,7 +334,7 @@ bin/nfpm: packaging/nfpm/go.mod
 bin/govulncheck: tools/vulncheck/go.mod
 	go build -C tools/vulncheck -ldflags '-s -w' -o $(CURDIR)/$@ golang.org/x/vuln/cmd/govulncheck
 
-# Without the clients of clouds that Prometheus can ask for what to scrape: they are most of it.
+# The tag leaves out the clients of cloud providers (service discovery), which are most of the program.
 bin/promtool: tools/promtool/go.mod
 	GOFLAGS=-trimpath go build -C tools/promtool -tags remove_all_sd -ldflags '-s -w' -o $(CURDIR)/$@ github.com/prometheus/prometheus/cmd/promtool
 
