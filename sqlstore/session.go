@@ -67,9 +67,9 @@ set_config('lock_timeout', $4::text, false), set_config('synchronous_commit', 'o
 
 	// legacyLocksSQL returns the locks of servers, including those of schema version 1, which are not in the table.
 	// A server that tests whether a lock is free takes it in shared mode for that moment, so only exclusive locks
-	// count.
+	// count. The lock of views (viewsLock) has a number beyond those of servers.
 	legacyLocksSQL = `SELECT l.objid::bigint AS id FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
-  AND l.mode = 'ExclusiveLock' AND l.classid = $1::int::oid AND l.objid::bigint > 0 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+  AND l.mode = 'ExclusiveLock' AND l.classid = $1::int::oid AND l.objid::bigint BETWEEN 1 AND 2147483647 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
 	// lookSQL is the one statement of an idle server: whether the log has something new and still belongs to the
 	// database that it was read from, which servers live, and whether the lock of the controllers is free.
