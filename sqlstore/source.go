@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/rowlock/rowlock/migrations"
 )
 
 // Source is one state of a database, read while servers go on writing to it. It is not a Store: it returns rows as they
@@ -50,7 +52,7 @@ var ErrNoTables = errors.New("the database has no tables of rowlock")
 
 // OpenSource begins to read the database of Options.URL and Options.Schema; Options.Transformers decrypt rows for Query
 // and Decrypt. It creates and changes nothing there. Errors: ErrNoTables, ErrMoving for a database that is not a store
-// yet, fs.ErrNotExist for a file, those of the database.
+// yet, *migrations.NewerError, fs.ErrNotExist for a file, those of the database.
 func OpenSource(ctx context.Context, o Options) (_ *Source, err error) {
 	if err := errors.Join(CheckURL(o.URL), CheckSchema(o.URL, o.Schema)); err != nil {
 		return nil, err
@@ -76,6 +78,21 @@ func OpenSource(ctx context.Context, o Options) (_ *Source, err error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// CheckTables refuses tables of an older version, which Open would bring up to date. That is for servers to do, and not for commands that work beside
+// them: those that run may be of a release that could not be started again on the tables of this one. What cannot be read is Open's to refuse.
+func CheckTables(ctx context.Context, o Options) error {
+	s, err := OpenSource(ctx, o)
+	if err != nil {
+		return nil //nolint:nilerr // see above
+	}
+	defer s.Close() //nolint:errcheck // it was only read
+	if known, err := migrations.Known(s.state.Kind); err != nil || s.state.Version < known {
+		return cmp.Or(err, fmt.Errorf("the tables have version %d, and only servers bring them to %d: use the rowlock of those that run, or start one of this version first",
+			s.state.Version, known))
+	}
+	return nil
 }
 
 func (s *Source) openSQLite(ctx context.Context, o *Options) (err error) {
@@ -160,6 +177,10 @@ func (s *Source) readState(ctx context.Context) error {
 	}
 	if err := s.tx.QueryRowContext(ctx, "SELECT version FROM schema_migrations").Scan(&s.state.Version); err != nil {
 		return fmt.Errorf("read the schema version: %w", err)
+	}
+	// Later tables may have their counter elsewhere, or more that makes a store than this program would read.
+	if known, err := migrations.Known(s.state.Kind); err != nil || s.state.Version > known+1 {
+		return cmp.Or(err, error(&migrations.NewerError{Version: s.state.Version, Known: known}))
 	}
 	if s.postgres {
 		counter = "SELECT " + counterSQL + " FROM meta m"

@@ -165,7 +165,7 @@ func (o *adminOptions) openDatabase(ctx context.Context, stderr io.Writer) (*adm
 	if err := o.storage.completeDatabase(o.dataDir); err != nil {
 		return nil, err
 	}
-	if err := o.storage.checkThere(o.dataDir); err != nil {
+	if err := o.storage.checkThere(ctx, o.dataDir); err != nil {
 		return nil, err
 	}
 	keys, err := o.encryption.open(ctx)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -137,12 +138,16 @@ func (o *storageOptions) store() sqlstore.Options {
 	return store
 }
 
-// checkThere refuses a database that does not exist, which a command that needs one would create, and one whose restore has not finished.
-func (o *storageOptions) checkThere(dataDir string) error {
+// checkThere refuses a database that does not exist, which a command that needs one would create, one whose restore has not finished, and one whose
+// tables the command would upgrade.
+func (o *storageOptions) checkThere(ctx context.Context, dataDir string) error {
 	if path, ok := strings.CutPrefix(o.datastore, "sqlite://"); ok {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("there is no database at %s: name another one with --datastore, or start a server", path)
 		}
 	}
-	return backup.CheckFinished(dataDir)
+	if err := backup.CheckFinished(dataDir); err != nil {
+		return err
+	}
+	return sqlstore.CheckTables(ctx, sqlstore.Options{URL: o.datastore, Schema: o.schema})
 }

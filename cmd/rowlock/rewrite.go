@@ -61,7 +61,7 @@ func (o *rewriteOptions) complete() (err error) {
 
 // run rewrites all objects. It reports its progress with a line for each table and for every ten thousand of its rows.
 func (o *rewriteOptions) run(ctx context.Context, logger *slog.Logger, stdout io.Writer) (err error) {
-	if err := o.storage.checkThere(o.dataDir); err != nil {
+	if err := o.storage.checkThere(ctx, o.dataDir); err != nil {
 		return err
 	}
 	e, err := o.encryption.open(ctx)
