@@ -80,8 +80,9 @@ func OpenSource(ctx context.Context, o Options) (_ *Source, err error) {
 	return s, nil
 }
 
-// CheckTables refuses tables of an older version, which Open would bring up to date. That is for servers to do, and not for commands that work beside
-// them: those that run may be of a release that could not be started again on the tables of this one. What cannot be read is Open's to refuse.
+// CheckTables returns an error for tables of an older version, which Open would upgrade. Only servers upgrade tables: the servers that run beside a
+// command may be of a release that could not start again on upgraded tables. CheckTables leaves a database that cannot be read to Open, which returns
+// the error.
 func CheckTables(ctx context.Context, o Options) error {
 	s, err := OpenSource(ctx, o)
 	if err != nil {
@@ -178,7 +179,7 @@ func (s *Source) readState(ctx context.Context) error {
 	if err := s.tx.QueryRowContext(ctx, "SELECT version FROM schema_migrations").Scan(&s.state.Version); err != nil {
 		return fmt.Errorf("read the schema version: %w", err)
 	}
-	// Later tables may have their counter elsewhere, or more that makes a store than this program would read.
+	// Later tables may keep their counter elsewhere, or contain parts of a store that this program would not read.
 	if known, err := migrations.Known(s.state.Kind); err != nil || s.state.Version > known+1 {
 		return cmp.Or(err, error(&migrations.NewerError{Version: s.state.Version, Known: known}))
 	}

@@ -68,8 +68,8 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 }
 
-// Tables that are one version ahead are read, backed up and moved. Of those further ahead nobody knows where their counter is, or what belongs to a
-// store: half of them must become neither a backup nor a store in their place.
+// Tables that are one version ahead are read, backed up and moved. Tables further ahead are refused: their counter or other parts of a store may be in
+// places that this version does not read, and a backup or a move would contain only a part of them.
 func TestSourceOfLaterTables(t *testing.T) {
 	for name, options := range map[string]func(*testing.T) Options{"SQLite": sqliteOptions, "Postgres": postgresOptions} {
 		t.Run(name, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/sqlstore"
 )
 
-// Commands leave the tables of an older version as they are: a server of it may run beside them, and could not be started again on those of this one. What
-// only reads works with them.
+// Commands do not upgrade tables of an older version: a server of that version may run beside them, and could not start again on upgraded tables.
+// Commands that only read work with older tables.
 func TestCommandsChangeNoTables(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rowlock.db")

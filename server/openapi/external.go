@@ -35,7 +35,7 @@ type ExternalVersion struct {
 // VersionName returns the name in the index of the document of a version, and GroupName that of its group's. A server may have both.
 func VersionName(gv schema.GroupVersion) string { return versionPath(gv)[1:] }
 
-// GroupName: see VersionName.
+// GroupName returns the name in the index of the document of a version's group; see VersionName.
 func GroupName(gv schema.GroupVersion) string { return "apis/" + gv.Group }
 
 // Document is a document of version 3 of another server.
