@@ -43,8 +43,8 @@ type Options struct {
 // New makes a cluster and starts it; see Options.New.
 func New() (*Cluster, error) { return Options{}.New() }
 
-// New creates and starts a cluster. Stop ends it. It uses the newest Postgres that is found; if there is none, it
-// installs Debian's package if this process may do that.
+// New creates and starts a cluster. Stop ends it. It uses the programs in the directory POSTGRES_BIN, or else the newest
+// Postgres that is found; if there is none, it installs Debian's package if this process may do that.
 func (o Options) New() (_ *Cluster, err error) {
 	bin, err := programs()
 	if err != nil {
@@ -74,6 +74,9 @@ func (o Options) New() (_ *Cluster, err error) {
 
 // programs returns the directory of initdb, after installing Postgres if needed.
 func programs() (string, error) {
+	if dir := os.Getenv("POSTGRES_BIN"); dir != "" {
+		return dir, nil
+	}
 	return find(installed, "postgresql", "no Postgres 15 or later is installed (looked for initdb in PATH and /usr/lib/postgresql)")
 }
 
