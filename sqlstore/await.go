@@ -77,7 +77,7 @@ func passes(err error) bool {
 	if errors.As(err, &refused) {
 		// Classes of https://www.postgresql.org/docs/current/errcodes-appendix.html: connection exceptions, lack of
 		// resources, an operator's intervention (57P03: the server starts), errors of the system.
-		for _, class := range []string{"08", "53", "57", "58", lockNotAvailable, readOnlyTransaction, idleInTransaction} {
+		for _, class := range []string{"08", "53", "57", "58", lockNotAvailable, readOnlyTransaction, idleInTransaction, transactionTimeout} {
 			if strings.HasPrefix(refused.Code, class) {
 				return true
 			}

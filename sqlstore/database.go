@@ -27,7 +27,9 @@ type database struct {
 	// prelude is a statement that every transaction has to begin with, if any: settings that a session loses behind a
 	// pooler.
 	prelude string
-	limits  limits
+	// unhurried is a statement that removes the time limits of a transaction, if one is needed.
+	unhurried string
+	limits    limits
 	// objects describes how the table objects is read at the start, in parts.
 	objects partition
 	sealer  *sealer

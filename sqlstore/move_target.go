@@ -100,6 +100,9 @@ func (t *moveTarget) openPostgres(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
+	if err := mayMakeTables(ctx, o); err != nil {
+		return err
+	}
 	t.begin = []string{unhurriedSQL}
 	if o.Schema != "" {
 		t.begin = append(t.begin, setSearchPath(o.Schema))

@@ -59,7 +59,7 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 	}
 	p := &postgresDriver{logger: o.Logger, clock: o.Clock, limits: o.limits, sealer: o.sealer}
 	config.ConnConfig.ValidateConnect, config.PrepareConn = p.timelines.validate, p.timelines.current
-	d := &database{driver: p, origin: &origin{}, counter: "SELECT " + counterSQL + " FROM meta m", state: selectStateSQL,
+	d := &database{driver: p, origin: &origin{}, counter: "SELECT " + counterSQL + " FROM meta m", state: selectStateSQL, unhurried: unhurriedSQL,
 		isolation: sql.LevelRepeatableRead, deadConnections: postgresReaders, objects: postgresObjects}
 	err = func() error {
 		if err := o.await(ctx, func() error {
@@ -144,6 +144,13 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 		return err
 	}
 	defer conn.Close(context.Background()) //nolint:errcheck // it has served
+	var v version
+	if err := p.query(ctx, conn, "SELECT "+versionSQL).scan(&v.number, &v.name); err != nil {
+		return err
+	}
+	if err := v.check(); err != nil {
+		return err
+	}
 	if schema != "" {
 		if err := makeSchema(ctx, conn, schema); err != nil {
 			return err
@@ -188,6 +195,25 @@ type surroundings struct {
 	pid             uint32
 	current, filled sql.NullString // the first schema of the search path, and the first that has a store
 	fsync, encoding string
+}
+
+// version is the version of a Postgres, such as 150018 and "15.18".
+type version struct {
+	number int
+	name   string
+}
+
+const (
+	versionSQL    = "current_setting('server_version_num')::int, current_setting('server_version')"
+	oldestVersion = 15
+)
+
+// check refuses versions on which a server would fail later, or on which none was tested.
+func (v version) check() error {
+	if v.number < oldestVersion*10000 {
+		return fmt.Errorf("the database is Postgres %s, and it has to be %d or later", v.name, oldestVersion)
+	}
+	return nil
 }
 
 // check returns an error if no store can be opened in the schema, or in the first schema of the search path if schema

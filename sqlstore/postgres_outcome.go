@@ -20,6 +20,7 @@ const (
 	uniqueViolation       = "23505"
 	readOnlyTransaction   = "25006" // of a primary that is being demoted
 	idleInTransaction     = "25P03" // the database ended a transaction that did not go on
+	transactionTimeout    = "25P04" // or one that took long; from Postgres 17 on
 )
 
 // outcome is the result of a transaction.

@@ -105,7 +105,15 @@ func TestSourceTakesItsTime(t *testing.T) {
 
 func beImpatient(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
-	for _, setting := range []string{"statement_timeout", "idle_in_transaction_session_timeout"} {
+	settings := []string{"statement_timeout", "idle_in_transaction_session_timeout"}
+	var v version
+	if err := conn.QueryRow(t.Context(), "SELECT "+versionSQL).Scan(&v.number, &v.name); err != nil {
+		t.Fatal(err)
+	}
+	if v.number >= 170000 {
+		settings = append(settings, "transaction_timeout")
+	}
+	for _, setting := range settings {
 		if _, err := conn.Exec(t.Context(), "ALTER DATABASE postgres SET "+setting+" = '1s'"); err != nil {
 			t.Fatal(err)
 		}
@@ -174,5 +182,35 @@ func TestUnescapeBytea(t *testing.T) {
 		if got, err := unescapeBytea([]byte(text)); err == nil {
 			t.Errorf("%s is read as %q", text, got)
 		}
+	}
+}
+
+// What is older than what servers work on is refused in words, and not by what it does not know.
+func TestPostgresVersions(t *testing.T) {
+	for v, refused := range map[version]bool{{130023, "13.23"}: true, {140000, "14beta1"}: true, {150000, "15.0"}: false, {180006, "18.6 (Debian 18.6-3)"}: false} {
+		if err := v.check(); (err != nil) != refused || refused && !strings.Contains(err.Error(), "the database is Postgres "+v.name) {
+			t.Errorf("%s: %v", v.name, err)
+		}
+	}
+}
+
+// What a role has against clients that hang ends no server that begins and reads all objects, for which it takes the time that it takes.
+func TestPostgresStartTakesItsTime(t *testing.T) {
+	ctx := testContext(t)
+	h, c := newBreakable(t)
+	w := createMap(t, "first")
+	mustCommit(t, h.store, w)
+	h.close(t)
+	conn := admin(t, c.URL())
+	const slowTable = "ALTER TABLE objects RENAME TO fast; CREATE VIEW objects AS SELECT fast.ctid, fast.* FROM fast CROSS JOIN LATERAL (SELECT pg_sleep(1.5)) AS slow"
+	for _, statement := range []string{"SET search_path = " + pgx.Identifier{h.schema}.Sanitize(), slowTable} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beImpatient(t, conn)
+	h.store = h.open(t)
+	if _, err := h.store.Get(ctx, w.Key, resources.At{}); err != nil {
+		t.Error(err)
 	}
 }

@@ -40,17 +40,18 @@ func postgresEmpty(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// rightsSQL returns the schema for the tables, whether it exists, and the role's rights there. current_schema() skips
-// schemas that the role may not use. The two rights need two calls: one call that names both would return true for
-// either.
+// rightsSQL returns the schema for the tables, whether it exists, the role's rights there, and the version of the
+// Postgres. current_schema() skips schemas that the role may not use. The two rights need two calls: one call that names
+// both would return true for either.
 const rightsSQL = `SELECT coalesce(s.name, ''), n.oid IS NOT NULL, has_database_privilege(current_database(), 'CREATE'),
-coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_schema_privilege(n.oid, 'CREATE'), false)
+coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_schema_privilege(n.oid, 'CREATE'), false), ` + versionSQL + `
 FROM (SELECT coalesce(nullif($1::text, ''), current_schema()) AS name) s LEFT JOIN pg_namespace n ON n.nspname = s.name`
 
 // errNoSchema says that no schema was named, and that the search path has none that the role may use.
 var errNoSchema = errors.New("of the schemas in its search_path, the role may use none: it needs USAGE and CREATE on one")
 
-// mayMakeTables refuses a schema without tables if the role may not create any there.
+// mayMakeTables refuses a schema without tables if the role may not create any there, or if no server would use the
+// database.
 func mayMakeTables(ctx context.Context, o *Options) (err error) {
 	s := &Source{postgres: true}
 	defer func() { err = errors.Join(err, s.Close()) }()
@@ -59,7 +60,11 @@ func mayMakeTables(ctx context.Context, o *Options) (err error) {
 	}
 	var schema string
 	var there, mayMakeSchemas, mayFill bool
-	if err := s.tx.QueryRowContext(ctx, rightsSQL, o.Schema).Scan(&schema, &there, &mayMakeSchemas, &mayFill); err != nil {
+	var v version
+	if err := s.tx.QueryRowContext(ctx, rightsSQL, o.Schema).Scan(&schema, &there, &mayMakeSchemas, &mayFill, &v.number, &v.name); err != nil {
+		return err
+	}
+	if err := v.check(); err != nil {
 		return err
 	}
 	switch {

@@ -73,7 +73,7 @@ type viewKeeper struct {
 
 // begin sets time limits for the transaction, also for the case that the server is gone or stopped.
 func (k *viewKeeper) begin(ctx context.Context) error {
-	for _, statement := range []string{k.prelude, fmt.Sprintf(`SELECT set_config('lock_timeout', '%dms', true), set_config('statement_timeout', '%dms', true),
+	for _, statement := range []string{k.prelude, unhurriedSQL, fmt.Sprintf(`SELECT set_config('lock_timeout', '%dms', true), set_config('statement_timeout', '%dms', true),
 set_config('idle_in_transaction_session_timeout', '%dms', true)`, viewsLockTimeout.Milliseconds(), k.limits.step.Milliseconds(), k.limits.idle.Milliseconds())} {
 		if statement == "" {
 			continue
