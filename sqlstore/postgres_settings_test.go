@@ -161,6 +161,20 @@ func TestMoveTakesItsTime(t *testing.T) {
 	}
 }
 
+// Postgres compiles no statement of a server (jit): all of them are short, but without statistics of a new table the planner expects many rows.
+func TestPostgresCompilesNothing(t *testing.T) {
+	h, c := newBreakable(t)
+	if _, err := admin(t, c.URL()).Exec(t.Context(), "ALTER DATABASE postgres SET jit = on"); err != nil {
+		t.Fatal(err)
+	}
+	h.close(t)
+	h.store = h.open(t)
+	var jit string
+	if err := h.store.db.reads.QueryRowContext(t.Context(), "SHOW jit").Scan(&jit); err != nil || jit != "off" {
+		t.Errorf("jit is %s, %v", jit, err)
+	}
+}
+
 // Every byte of a bytea is read as it was written, and invalid text is refused.
 func TestUnescapeBytea(t *testing.T) {
 	all := make([]byte, 256)
