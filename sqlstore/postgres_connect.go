@@ -78,11 +78,16 @@ func isLockTimeout(err error) bool {
 	return errors.As(err, &pgErr) && pgErr.Code == lockNotAvailable
 }
 
+// asItselfSQL runs the rest of a transaction as the role that connected, if that role acts as another one (ALTER ROLE …
+// SET role) that owns the tables. The connections of a server belong to the role that connected; another role can
+// neither see what they do nor end them.
+const asItselfSQL = `SELECT set_config('role', 'none', true)`
+
 // evictSQL ends the connection that holds the lock of the counter and has been in the middle of sending a statement for
 // so long. The database itself ends connections that are idle in a transaction, but a client that was stopped in the
 // middle of a statement does not count as idle.
 const evictSQL = `SELECT count(pg_terminate_backend(l.pid)) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-WHERE l.relation = 'meta'::regclass AND l.mode = 'RowShareLock' AND l.granted AND a.usename = current_user
+WHERE l.relation = (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $2 AND c.relname = 'meta') AND l.mode = 'RowShareLock' AND l.granted AND a.usename = current_user
 AND a.wait_event = 'ClientRead' AND a.state_change < clock_timestamp() - make_interval(secs => $1)`
 
 // evict ends the transaction of a server that hangs while it holds the lock of the counter.
@@ -90,7 +95,10 @@ func (p *postgresDriver) evict() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.limits.read)
 	defer cancel()
 	var ended int
-	err := p.query(ctx, p.pool, evictSQL, p.limits.idle.Seconds()).scan(&ended)
+	b := &pgx.Batch{}
+	b.Queue(asItselfSQL)
+	q := query{ctx, p.pool, b, b.Queue(evictSQL, p.limits.idle.Seconds(), p.schema)}
+	err := q.scan(&ended)
 	if err != nil || ended > 0 {
 		p.logger.Warn("another server held the lock of the counter and did not go on", "connectionsEnded", ended, "error", err)
 	}

@@ -244,7 +244,10 @@ func (s *Session) waiting(interrupt func()) (summoned bool) {
 func (s *Session) enter(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limits().read)
 	defer cancel()
-	if _, err := conn.Exec(ctx, succeedSQL, s.class, s.id); err != nil {
+	succeed := &pgx.Batch{}
+	succeed.Queue(asItselfSQL)
+	succeed.Queue(succeedSQL, s.class, s.id)
+	if err := conn.SendBatch(ctx, succeed).Close(); err != nil {
 		return err
 	}
 	if _, err := conn.Exec(ctx, enterSQL, s.class, s.id, milli(s.stale()), milli(s.limits().read/2)); err != nil {

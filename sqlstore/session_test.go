@@ -3,8 +3,11 @@ package sqlstore
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // term is a server that wants to lead.
@@ -219,4 +222,47 @@ AND classid = $1::int::oid AND objid = $2::int::oid`
 	if err != nil || tag.RowsAffected() != 1 {
 		t.Fatalf("%v %v", tag, err)
 	}
+}
+
+// Where a role acts as another one, which owns the tables, a server ends what it has left behind itself, and a server of that role that hangs: these
+// are the connections of the role that connected.
+func TestSessionOfActingRole(t *testing.T) {
+	ctx := testContext(t)
+	c := newCluster(t)
+	conn := admin(t, c.URL())
+	for _, statement := range []string{"CREATE ROLE owner", "GRANT CREATE ON DATABASE postgres TO owner", "CREATE ROLE app LOGIN NOINHERIT IN ROLE owner",
+		"ALTER ROLE app SET role = 'owner'"} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := newPostgresHarnessAt(t, strings.Replace(c.URL(), "user=postgres", "user=app", 1))
+	for listens := false; !listens; { // it begins to by itself
+		alive, err := h.store.Session().Alive(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listens = len(alive) > 0
+	}
+	again := admin(t, h.url)
+	if _, err := again.Exec(ctx, setSearchPathOf(h.schema)); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.store.Session().enter(ctx, again); err != nil {
+		t.Errorf("a connection in the place of the one that listens: %v", err)
+	}
+	hasten(t, h.store)
+	hangs := admin(t, h.url)
+	if _, err := hangs.Exec(ctx, setSearchPathOf(h.schema)+"; BEGIN; SELECT FROM meta FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(1200 * time.Millisecond)
+	h.store.peers.db.evict()
+	if _, err := hangs.Exec(ctx, "COMMIT"); err == nil {
+		t.Error("who has the counter and does not go on was not ended")
+	}
+}
+
+func setSearchPathOf(schema string) string {
+	return "SET search_path = " + pgx.Identifier{schema}.Sanitize()
 }
