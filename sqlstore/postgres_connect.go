@@ -78,6 +78,13 @@ func isLockTimeout(err error) bool {
 	return errors.As(err, &pgErr) && pgErr.Code == lockNotAvailable
 }
 
+// waitedInVain is isLockTimeout for a statement that takes long only if it waits for the counter: the role may have a
+// shorter limit for statements or transactions.
+func waitedInVain(err error) bool {
+	var pgErr *pgconn.PgError
+	return isLockTimeout(err) || errors.As(err, &pgErr) && (pgErr.Code == queryCanceled || pgErr.Code == transactionTimeout)
+}
+
 // asItselfSQL runs the rest of a transaction as the role that connected, if that role acts as another one (ALTER ROLE …
 // SET role) that owns the tables. The connections of a server belong to the role that connected; another role can
 // neither see what they do nor end them.

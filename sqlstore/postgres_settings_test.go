@@ -175,6 +175,21 @@ func TestPostgresCompilesNothing(t *testing.T) {
 	}
 }
 
+// A server that hangs while it holds the counter is ended even if the role may not take as long for a statement as a server would wait for the counter.
+func TestPostgresEvictsInHaste(t *testing.T) {
+	ctx := testContext(t)
+	h, c := newBreakable(t)
+	hangs := admin(t, c.URL())
+	beImpatient(t, hangs) // for the connections that are made after it
+	h.limits = usualLimits
+	h.limits.idle = time.Second
+	other := h.openPeer(t)
+	if _, err := hangs.Exec(ctx, setSearchPathOf(h.schema)+"; BEGIN; SELECT FROM meta FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	commitSoon(ctx, t, other, createMap(t, "soon"))
+}
+
 // Every byte of a bytea is read as it was written, and invalid text is refused.
 func TestUnescapeBytea(t *testing.T) {
 	all := make([]byte, 256)

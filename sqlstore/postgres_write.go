@@ -118,7 +118,7 @@ func (p *postgresDriver) tryBegin(after int64, limit int) (_ *postgresTransactio
 		return err
 	})
 	if err := conn.SendBatch(ctx, b).Close(); err != nil {
-		if isLockTimeout(err) {
+		if waitedInVain(err) {
 			p.evict()
 		}
 		return nil, nil, err

@@ -257,7 +257,7 @@ func (s *Session) enter(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	_, err := conn.Exec(ctx, awaitCommitSQL)
-	if isLockTimeout(err) {
+	if waitedInVain(err) {
 		// A commit waits for a synchronous standby, perhaps for long. Its changes are found at the next look at the
 		// log.
 		s.store.logger.Warn("a commit of another server hangs, its changes may be seen late", "error", err)
