@@ -53,14 +53,18 @@ func arguments(line []string) []string {
 // run is main with its environment as parameters. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRootCommand()
+	out := &output{w: stdout}
 	root.SetArgs(args)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
 	addCompletion(root)
 	for _, c := range root.Commands() {
 		c.Flags().SetOutput(stderr) // warnings about deprecated flags, which cobra writes to stdout
 	}
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = out.failed
+	}
 	var usage *usageError
 	switch {
 	case err == nil:
@@ -74,6 +78,28 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "Error: %s\n", harmlessLines(err.Error()))
 		return exitFailure
 	}
+}
+
+// output is the standard output. A failed write makes the command end with an error, even if the command itself ignores it.
+type output struct {
+	w      io.Writer
+	failed error // the error of the first failed write
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if o.failed == nil {
+		o.failed = err
+	}
+	return n, err
+}
+
+// aside returns the writer for output that is not the purpose of a command: a failed write does not make the command fail.
+func aside(w io.Writer) io.Writer {
+	if o, ok := w.(*output); ok {
+		return o.w
+	}
+	return w
 }
 
 // makeTemporary creates a directory that is removed at the end. From then on, a write to an output without a reader is an error instead of a signal

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -190,5 +191,24 @@ func TestKubeconfig(t *testing.T) {
 	}
 	if code, stdout, stderr = command(t, "kubeconfig", "--data-dir", dir); code != 0 || stdout != "content\n" || stderr != "" {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+// full is where nothing can be written.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A command whose output is lost has failed, whatever it prints.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	start(t, "--data-dir", dir).end()
+	t.Setenv("ROWLOCK_DATA_DIR", dir)
+	for _, args := range []string{"", "help", "--help", "serve --help", "version", "completion", "completion bash", "kube-apiserver --version", "verify", "keys list",
+		"sql --views", "kubeconfig", "export " + dir + "/snapshot", "migrate --dry-run --from sqlite://" + dir + "/rowlock.db --to sqlite://" + dir + "/other.db"} {
+		var errs bytes.Buffer
+		if code := run(t.Context(), strings.Fields(args), full{}, &errs); code != exitFailure || !strings.Contains(errs.String(), "no space left on device") {
+			t.Errorf("%q: exit code %d, stderr %q", args, code, errs.String())
+		}
 	}
 }

@@ -43,7 +43,7 @@ func newServeCommand() *cobra.Command {
 				return err
 			}
 			o.flags = shownFlags(cmd.Flags())
-			return serve(cmd.Context(), o, o.log.logger(cmd.ErrOrStderr()), cmd.OutOrStdout())
+			return serve(cmd.Context(), o, o.log.logger(cmd.ErrOrStderr()), aside(cmd.OutOrStdout()))
 		},
 	}
 	addSections(cmd, o.sections())

@@ -107,7 +107,7 @@ func TestNothingIsLeftOfABackup(t *testing.T) {
 	}{
 		{"sql\n--backup\n" + file + "\n--max-rows\n100000000\n-o\ncsv\n" + endless, nil, exitPipe},
 		{"sql\n--backup\n" + file + "\n--max-rows\n100000000\n-o\ncsv\n" + endless, syscall.SIGHUP, exitFailure},
-		{"verify\n" + file, nil, 0},
+		{"verify\n" + file, nil, exitPipe},
 	} {
 		if c.by == syscall.SIGHUP && signal.Ignored(syscall.SIGHUP) {
 			t.Log("SIGHUP is ignored here, as by nohup, and so by what is started")
