@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -243,6 +244,21 @@ func TestRestoreRefusals(t *testing.T) {
 		changed := bytes.Clone(data)
 		changed[len(data)/2] ^= 1
 		refused("changed", "damaged", changed, target)
+		inUse, other := t.TempDir(), t.TempDir()
+		if err := os.WriteFile(filepath.Join(inUse, "notes"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused("a directory that is not empty", "the directory "+inUse+" has notes", data, storePlace{inUse, target.flags})
+		refused("a directory in the place of the database", "there is a store already: "+other, data, storePlace{filepath.Join(t.TempDir(), "x"), []string{"--datastore", "sqlite://" + other}})
+		refused("a database that does not answer", "refused", data, storePlace{filepath.Join(t.TempDir(), "x"), []string{"--datastore", "postgres://root@127.0.0.1:1/x"}})
+		sealed := filepath.Join(t.TempDir(), "sealed")
+		runs(t, append([]string{"backup", sealed, "--passphrase-file", passphrase(t, "a")}, used.args()...)...)
+		encrypted, err := os.ReadFile(sealed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused("no passphrase", "passphrase", encrypted, target)
+		refused("another passphrase", "passphrase", encrypted, storePlace{target.dir, append(slices.Clone(target.flags), "--passphrase-file", passphrase(t, "b"))})
 		refused("no backup", "not a backup", []byte("{}"), target)
 		refused("a database with the columns of a later version", "later", later(t, data), storePlace{filepath.Join(t.TempDir(), "y"), target.flags})
 	})
@@ -254,6 +270,16 @@ func withDatabase(s storePlace) []string {
 		return s.flags
 	}
 	return []string{"--datastore", "sqlite://" + filepath.Join(s.dir, "rowlock.db")}
+}
+
+// passphrase returns a file with a passphrase.
+func passphrase(t *testing.T, is string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "passphrase")
+	if err := os.WriteFile(file, []byte(is), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // later returns a backup as a later version of the tables would have it.

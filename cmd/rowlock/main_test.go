@@ -88,6 +88,9 @@ func TestRefusals(t *testing.T) {
 		{"namespace of a variable that is empty", "restore --namespace= backup", "--namespace and --object need a name"},
 		{"object of a variable that is empty", "restore --namespace=shop --object= backup", "--namespace and --object need a name"},
 		{"one namespace of two", "restore --namespace shop, backup", "--namespace and --object need a name"},
+		{"database of what goes through a server", "restore --namespace shop --datastore postgres://root:geheim@db/x backup", "--datastore excludes --namespace, --object and --revision"},
+		{"file of that", "restore --object cm/shop/a --datastore-file url backup", "--datastore-file excludes"},
+		{"schema of that", "restore deployment/web --revision 7 --schema x", "--schema "},
 		{"unknown log level", "serve --log-level loud", "must be one of warn, error, info, debug"},
 		{"unknown log format", "serve --log-format xml", "must be one of text, json"},
 	} {

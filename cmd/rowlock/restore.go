@@ -33,14 +33,17 @@ func newRestoreCommand() *cobra.Command {
 			"  rowlock restore --namespace shop --dry-run /backup/today\n" +
 			"  rowlock restore --object deployment/shop/web --kubeconfig ~/.kube/config /backup/today\n" +
 			"  rowlock restore deployment/web -n shop --revision 48211",
-		Args:              oneArgument("the name of a file, or -, or with --revision an object,"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			parts.noteDatabase(cmd.Flags())
+			return oneArgument("the name of a file, or -, or with --revision an object,")(cmd, args)
+		},
 		ValidArgsFunction: completeFileOrObject(o, parts),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.complete(); err != nil {
-				return err
-			}
 			parts.byRevision = cmd.Flags().Changed("revision")
 			if err := parts.complete(cmd.Flags()); err != nil {
+				return err
+			}
+			if err := o.complete(); err != nil {
 				return err
 			}
 			if parts.byRevision {

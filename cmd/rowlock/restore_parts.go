@@ -29,6 +29,7 @@ type partOptions struct {
 	dryRun     bool
 	kubeconfig string
 	encryption encryptionOptions // of the store that was backed up
+	database   string            // the flag of the command line that names a database
 }
 
 func (o *partOptions) addFlags(flags *pflag.FlagSet) {
@@ -46,7 +47,19 @@ func (o *partOptions) addFlags(flags *pflag.FlagSet) {
 
 func (o *partOptions) wanted() bool { return len(o.namespaces)+len(o.objects) > 0 }
 
+// noteDatabase is called before the environment sets flags: what that says of a database may be meant for servers.
+func (o *partOptions) noteDatabase(flags *pflag.FlagSet) {
+	for _, name := range []string{"datastore", "datastore-file", "schema"} {
+		if flags.Changed(name) {
+			o.database = "--" + name
+		}
+	}
+}
+
 func (o *partOptions) complete(flags *pflag.FlagSet) error {
+	if o.database != "" && (o.byRevision || o.wanted()) {
+		return usagef("%s excludes --namespace, --object and --revision: these go through a server that runs, which --data-dir or --kubeconfig names", o.database)
+	}
 	if o.byRevision {
 		return o.completeRevision()
 	}

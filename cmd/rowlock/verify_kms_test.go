@@ -52,7 +52,7 @@ func TestKMSIsAskedSeldom(t *testing.T) {
 		})
 		p := start(t, slices.Concat(keys, place.args())...)
 		asked("restore", servers, func() {
-			runs(t, append(slices.Concat([]string{"restore", "--namespace", "default", "--dry-run"}, keys, place.args()), backup)...)
+			runs(t, append(slices.Concat([]string{"restore", "--namespace", "default", "--dry-run", "--data-dir", place.dir}, keys), backup)...)
 		})
 		p.end()
 		asked("rewrite", servers+1, func() { runs(t, slices.Concat([]string{"rewrite"}, keys, place.args())...) })
