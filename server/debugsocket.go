@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -33,9 +34,15 @@ func (s *Server) ServeDebugSocket(ctx context.Context, path string) error {
 	return nil
 }
 
+// socketPathMost is the maximum length of a socket's path in bytes, without the terminating NUL.
+const socketPathMost = len(syscall.RawSockaddrUnix{}.Path) - 1
+
 // listenPrivately creates a socket that nobody but its owner can ever open. It creates the socket in a directory that only the owner may enter,
 // because a new socket has the permissions that the umask leaves until they are set.
 func listenPrivately(ctx context.Context, path string) (net.Listener, error) {
+	if len(path) > socketPathMost {
+		return nil, fmt.Errorf("the path has %d bytes, more than the %d that it may have: %s", len(path), socketPathMost, path)
+	}
 	if is, err := os.Lstat(path); err == nil && is.Mode().Type() != fs.ModeSocket {
 		return nil, fmt.Errorf("%s is no socket", path)
 	}
@@ -44,8 +51,16 @@ func listenPrivately(ctx context.Context, path string) (net.Listener, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(private) }() // an empty directory that remains does no harm
-	made := filepath.Join(private, "s")
-	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", made)
+	made, short := filepath.Join(private, "s"), filepath.Join(private, "s")
+	if len(made) > socketPathMost {
+		d, err := os.Open(private)
+		if err != nil {
+			return nil, err
+		}
+		defer d.Close()
+		short = fmt.Sprintf("/proc/self/fd/%d/s", d.Fd())
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", short)
 	if err != nil {
 		return nil, err
 	}

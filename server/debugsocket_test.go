@@ -77,3 +77,42 @@ func TestDebugSocket(t *testing.T) {
 		t.Errorf("in the place of a file: %v", err)
 	}
 }
+
+// Every path that clients can name is taken, also where that of the directory beside it is longer; of others it is said what is wrong.
+func TestDebugSocketPaths(t *testing.T) {
+	s := newServer(t, func(*server.Config) {})
+	dir, err := os.MkdirTemp("", "s") // that of the test may be longer than a socket's path
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	for length, want := range map[int]string{107: "", 108: "the path has 108 bytes, more than the 107 that it may have: " + dir} {
+		deep := filepath.Join(dir, strings.Repeat("x", length-len(dir)-3))
+		if err := os.Mkdir(deep, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- s.ServeDebugSocket(ctx, deep+"/d") }()
+		var failed error
+		for want == "" && failed == nil {
+			conn, err := (&net.Dialer{}).DialContext(ctx, "unix", deep+"/d")
+			if err == nil {
+				conn.Close()
+				break
+			}
+			select {
+			case failed = <-served:
+				served <- failed
+			default:
+			}
+		}
+		if want == "" {
+			stop()
+		}
+		if err := <-served; want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d bytes: %v", length, err)
+		}
+		stop()
+	}
+}
