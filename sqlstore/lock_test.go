@@ -121,7 +121,7 @@ func TestPathOfLinkToNothing(t *testing.T) {
 		}
 	}
 	long := dir + strings.Repeat("/"+strings.Repeat("x", 100), (pathMost-len(dir)-2)/101)
-	for name, want := range map[string]string{strings.Repeat("y", pathMost-len(long)-1): "", strings.Repeat("y", pathMost-len(long)): "more than the 480 that it may have"} {
+	for name, want := range map[string]string{strings.Repeat("y", pathMost-len(long)-1): "", strings.Repeat("y", pathMost-len(long)): "more than the 504 that it may have"} {
 		options := Options{URL: sqliteScheme + filepath.Join(long, name)}
 		s, err := Open(t.Context(), options)
 		if err == nil {
@@ -129,6 +129,20 @@ func TestPathOfLinkToNothing(t *testing.T) {
 		}
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("a path of %d bytes: %v", len(long)+1+len(name), err)
+		}
+	}
+	// What is filled has a longer name until it is whole.
+	for name, want := range map[string]string{strings.Repeat("z", pathMost-len(long)-12): "", strings.Repeat("z", pathMost-len(long)-11): "more than the 493 that it may have"} {
+		options := Options{URL: sqliteScheme + filepath.Join(long, name)}
+		err := CheckTarget(t.Context(), options)
+		if err == nil {
+			var target *Target
+			if target, err = OpenTarget(t.Context(), options); err == nil {
+				err = target.Close()
+			}
+		}
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("a target with a path of %d bytes: %v", len(long)+1+len(name), err)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (t *moveTarget) openPostgres(ctx context.Context, o *Options) error {
 }
 
 func (t *moveTarget) openSQLite(ctx context.Context, o *Options) (err error) {
-	if t.path, err = sqlitePath(o.URL); err != nil {
+	if t.path, err = sqliteTargetPath(o.URL); err != nil {
 		return err
 	}
 	if err := files.MakeDir(filepath.Dir(t.path)); err != nil {
@@ -161,6 +161,11 @@ func (t *moveTarget) in(ctx context.Context, f func(context.Context, *sql.Tx) er
 	return tx.Commit()
 }
 
+// partOf is the error for a target that another source has begun to fill.
+func partOf(source string) error {
+	return fmt.Errorf("%w: the target has a part of %s. Remove that, or give another target", ErrNotEmpty, source)
+}
+
 // adopt accepts an empty database, or one that another process has begun to fill from the same source.
 func (t *moveTarget) adopt(ctx context.Context, tx *sql.Tx) error {
 	begun, err := hasTable(ctx, tx, t.path == "", "moving")
@@ -173,7 +178,7 @@ func (t *moveTarget) adopt(ctx context.Context, tx *sql.Tx) error {
 			return err
 		}
 		if source != t.source {
-			return fmt.Errorf("%w: the target has a part of %s. Remove that, or give another target", ErrNotEmpty, source)
+			return partOf(source)
 		}
 		_, err := tx.ExecContext(ctx, ownSQL, t.owner) // the process that has filled it until now finds out, and stops
 		return err

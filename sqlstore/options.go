@@ -121,14 +121,19 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// pathMost is how many bytes the path of a database may have: SQLite takes 512, and the names of files beside it are longer.
-const pathMost = 480
+// pathMost is how many bytes the path of a database may have: SQLite takes 512, of which it leaves 8 to what it appends for the files beside it.
+const pathMost = 504
 
 // sqlitePath returns the path of the file that a URL names.
-func sqlitePath(url string) (string, error) {
+func sqlitePath(url string) (string, error) { return boundedPath(url, pathMost) }
+
+// sqliteTargetPath is sqlitePath of a file that has a longer name while it is filled.
+func sqliteTargetPath(url string) (string, error) { return boundedPath(url, pathMost-len(unfinished)) }
+
+func boundedPath(url string, most int) (string, error) {
 	path, err := resolvedPath(url)
-	if err == nil && len(path) > pathMost {
-		err = fmt.Errorf("datastore: the path of the database has %d bytes, more than the %d that it may have: %s", len(path), pathMost, path)
+	if err == nil && len(path) > most {
+		err = fmt.Errorf("datastore: the path of the database has %d bytes, more than the %d that it may have: %s", len(path), most, path)
 	}
 	return path, err
 }

@@ -58,7 +58,7 @@ func OpenTarget(ctx context.Context, o Options) (*Target, error) {
 // there. Errors: as of OpenTarget.
 func CheckTarget(ctx context.Context, o Options) error {
 	if !isPostgres(o.URL) {
-		path, err := sqlitePath(o.URL)
+		path, err := sqliteTargetPath(o.URL)
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/resources/files"
 )
 
-// unfinished is the suffix of a file that is being filled.
+// unfinished is the suffix of a file that is being filled. None is longer (sqliteTargetPath).
 const unfinished = ".unfinished"
 
 // sqliteTarget fills a file beside the one that it will become.
@@ -28,7 +28,7 @@ type sqliteTarget struct {
 
 func openSQLiteTarget(ctx context.Context, o *Options) (_ filler, err error) {
 	t := &sqliteTarget{}
-	if t.path, err = sqlitePath(o.URL); err != nil {
+	if t.path, err = sqliteTargetPath(o.URL); err != nil {
 		return nil, err
 	}
 	defer func() {
