@@ -108,8 +108,13 @@ func (s *Source) openSQLite(ctx context.Context, o *Options) (err error) {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is no file", s.path)
 	}
+	return s.openFile(ctx, s.path)
+}
+
+// openFile begins to read an existing file.
+func (s *Source) openFile(ctx context.Context, path string) (err error) {
 	// Not with mode=ro: without a server, the write-ahead log may have to be recovered first.
-	file := url.URL{Scheme: "file", Path: s.path}
+	file := url.URL{Scheme: "file", Path: path}
 	name := fmt.Sprintf("%s?_busy_timeout=%d&_query_only=1&_pragma=cache_size(-4096)", file.String(), busyTimeout.Milliseconds())
 	if s.db, err = sql.Open("sqlite", name); err != nil {
 		return err
@@ -118,7 +123,7 @@ func (s *Source) openSQLite(ctx context.Context, o *Options) (err error) {
 	if s.tx, err = s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err == nil {
 		_, err = s.tx.ExecContext(ctx, "SELECT 1 FROM sqlite_schema LIMIT 1") // SQLite opens the file only now
 	}
-	return whyUnreadable(s.path, err)
+	return whyUnreadable(path, err)
 }
 
 // whyUnreadable adds the reason that SQLite's error lacks: the file may not be read, or it may be read but nothing can

@@ -119,8 +119,11 @@ func dryMove(ctx context.Context, from, to sqlstore.Options, out io.Writer) erro
 		fmt.Fprintf(out, "The source is at revision %d, and has\n", plan.Revision)
 		printObjects(out, plan.Objects)
 	}
-	if plan.Begun {
-		fmt.Fprintln(out, "The target was begun to be filled: a run from the same source goes on from there.")
+	switch {
+	case plan.Seen > 0:
+		fmt.Fprintf(out, "The target has the state of revision %d: a run goes on from there.\n", plan.Seen)
+	case plan.Begun:
+		fmt.Fprintf(out, "The target was begun to be filled, and has %s: a run goes on from there.\n", counted(plan.Rows, "row"))
 	}
 	if plan.History {
 		fmt.Fprintln(out, "The object history (--object-history) would stay in the source: the target would begin a new one.")
