@@ -50,7 +50,7 @@ func (o *httpOptions) addFlags(flags *pflag.FlagSet) {
 	flags.Var(cliflag.NewNamedCertKeyArray(&o.sni), "tls-sni-cert-key",
 		"additional serving certificate for clients that ask for one of its names (SNI): `cert,key` or cert,key:name,*.name; may be given several times; reloaded when it changes")
 	flags.Lookup("tls-sni-cert-key").DefValue = "" // an empty value can be given, unlike the [] of this kind of flag
-	flags.IntVar(&o.maxStreams, "http2-max-streams-per-connection", 1000, "most concurrent requests of an HTTP/2 connection; 0 is Go's default")
+	flags.IntVar(&o.maxStreams, "http2-max-streams-per-connection", 1000, "most concurrent requests of an HTTP/2 connection; 0 is kube-apiserver's default, 100")
 	flags.BoolVar(&o.withoutHTTP2, "disable-http2-serving", false, "serve HTTP/1.1 only")
 	flags.Float64Var(&o.goawayChance, "goaway-chance", 0,
 		"`share` of requests, up to 0.02, after which an HTTP/2 client has to open a new connection, so that a load balancer can choose another server")

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Some frames make no progress but cost the server time: PING, SETTINGS, PRIORITY, empty DATA, resets, and data for closed streams (RFC 9113,
-// 10.5). A client that sends more than calmMost of them within calmTime gets ENHANCE_YOUR_CALM. A client that cancels a thousand watches at once
-// and pings stays far below that.
+// Some frames make no progress but cost the server time: PING, SETTINGS, PRIORITY, CONTINUATION, empty DATA, resets, and data for closed streams
+// (RFC 9113, 10.5). A client that sends more than calmMost of them within calmTime gets ENHANCE_YOUR_CALM. A client that cancels a thousand watches
+// at once and pings stays far below that.
 const (
 	calmMost = 20000
 	calmTime = 10 * time.Second

@@ -2,6 +2,7 @@ package h2
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"golang.org/x/net/http2"
@@ -63,7 +64,27 @@ func (c *conn) readFrame() error {
 	if err != nil {
 		return err
 	}
-	return c.frame(h)
+	err = c.frame(h)
+	if code := connError(0); errors.As(err, &code) {
+		c.judged(h, code)
+	}
+	return err
+}
+
+// judged counts the stream of a frame that ends the connection among those that were looked at (6.8), or the client would send again what is wrong
+// with it. A frame that is none by itself is of no stream.
+func (c *conn) judged(h head, code connError) {
+	switch h.typ {
+	case http2.FrameHeaders, http2.FrameContinuation, http2.FrameData, http2.FrameRSTStream, http2.FrameWindowUpdate:
+	default:
+		return
+	}
+	if http2.ErrCode(code) == http2.ErrCodeFrameSize {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.maxID = max(c.maxID, h.id)
 }
 
 func (c *conn) frame(h head) error {

@@ -13,17 +13,16 @@ import (
 // headerReader decodes header blocks (RFC 9113, 4.3; RFC 7541). Only the reading goroutine uses it.
 type headerReader struct {
 	// most bounds the size of a request's fields, as counted in RFC 9113, 10.5.1. A block may have twice as many bytes: a block that is too large
-	// by less is answered; a larger one, or one in more than mostContinuations, ends the connection.
+	// by less is answered; a larger one ends the connection.
 	most uint32
 	dec  *hpack.Decoder
 
 	// An incomplete block.
-	open          bool
-	id            uint32
-	ends          bool // END_STREAM is set
-	selfish       bool // the stream depends on itself
-	block         []byte
-	continuations int
+	open    bool
+	id      uint32
+	ends    bool // END_STREAM is set
+	selfish bool // the stream depends on itself
+	block   []byte
 
 	// The fields of the last block.
 	fields    []hpack.HeaderField
@@ -34,7 +33,6 @@ type headerReader struct {
 }
 
 const (
-	mostContinuations = 128
 	// keptBlock is the size in bytes up to which the buffer for blocks is kept; keptFields is that number of fields.
 	keptBlock  = 16 << 10
 	keptFields = 64
@@ -62,7 +60,7 @@ func (c *conn) readHeaders(h head) error {
 	}
 	r := &c.header
 	r.id, r.ends, r.selfish = h.id, h.flags.Has(http2.FlagHeadersEndStream), false
-	r.block, r.continuations = r.block[:0], 0
+	r.block = r.block[:0]
 	padding, err := c.readPadding(&h)
 	if err != nil {
 		return err
@@ -81,13 +79,13 @@ func (c *conn) readHeaders(h head) error {
 	return c.readFragment(h, padding)
 }
 
-// readContinuation reads a CONTINUATION frame (6.10), within the limits for CVE-2023-45288.
+// readContinuation reads a CONTINUATION frame (6.10). A block may have any number of them; calm bounds their rate (CVE-2023-45288).
 func (c *conn) readContinuation(h head) error {
 	if !c.header.open {
 		return connError(http2.ErrCodeProtocol)
 	}
-	if c.header.continuations++; c.header.continuations > mostContinuations {
-		return connError(http2.ErrCodeEnhanceYourCalm)
+	if err := c.calm.idle(); err != nil {
+		return err
 	}
 	return c.readFragment(h, 0)
 }
@@ -97,7 +95,7 @@ func (c *conn) readFragment(h head, padding int) error {
 	r := &c.header
 	last := h.flags.Has(http2.FlagHeadersEndHeaders)
 	if uint64(len(r.block)+h.length) > 2*uint64(r.most) {
-		return connError(http2.ErrCodeEnhanceYourCalm)
+		return connError(http2.ErrCodeProtocol) // as golang.org/x/net/http2
 	}
 	if last && len(r.block) == 0 && h.length <= c.br.Size() { // nearly always; nothing is copied
 		p, err := c.br.Peek(h.length)

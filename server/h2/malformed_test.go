@@ -75,7 +75,7 @@ func TestFloods(t *testing.T) {
 				return c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: fields(c), EndStream: true})
 			}
 			return c.WriteContinuation(1, false, make([]byte, 16<<10))
-		}, http2.ErrCodeEnhanceYourCalm},
+		}, http2.ErrCodeProtocol},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newRawClient(t, 10, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
@@ -179,5 +179,76 @@ func TestLargeHeader(t *testing.T) {
 	f, _ := c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameHeaders }).(*http2.MetaHeadersFrame)
 	if f == nil || f.PseudoValue("status") != "431" {
 		t.Errorf("answered by %v", f)
+	}
+	if d, _ := c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameData }).(*http2.DataFrame); d == nil || !strings.HasPrefix(string(d.Data()), "<h1>HTTP Error 431</h1>") {
+		t.Errorf("answered by %v", d)
+	}
+}
+
+// A block may be in many frames, as with golang.org/x/net/http2.
+func TestManyContinuations(t *testing.T) {
+	c := newRawClient(t, 10, func(_ http.ResponseWriter, r *http.Request) {
+		if len(r.Header.Get("X")) != 300 {
+			t.Errorf("%v", r.Header)
+		}
+	})
+	block := c.headers("GET", "/", "x", strings.Repeat("{", 300)) // which Huffman's code makes longer
+	c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:1], EndStream: true}))
+	for i := 1; i < len(block); i++ {
+		c.must(c.WriteContinuation(1, i == len(block)-1, block[i:i+1]))
+	}
+	if c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameHeaders }) == nil {
+		t.Error("not answered")
+	}
+}
+
+// What is wrong with a request is not sent again: its stream is among those that GOAWAY counts as looked at. What is no frame is of no stream.
+func TestLastStreamOfGoAway(t *testing.T) {
+	for name, row := range map[string]struct {
+		send func(c *rawClient)
+		want uint32
+	}{
+		"a block that is none": {func(c *rawClient) {
+			c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: []byte{0x80}, EndHeaders: true}))
+		}, 3},
+		"a block that goes on as none": {func(c *rawClient) {
+			c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: 5}))
+			c.must(c.WriteContinuation(5, true, []byte{0x80}))
+		}, 5},
+		"data of no stream":        {func(c *rawClient) { c.must(c.WriteData(7, true, nil)) }, 7},
+		"a window of no stream":    {func(c *rawClient) { c.must(c.WriteWindowUpdate(9, 1)) }, 9},
+		"a ping of a stream":       {func(c *rawClient) { c.must(c.WriteRawFrame(http2.FramePing, 0, 11, make([]byte, 8))) }, 0},
+		"a reset that is too long": {func(c *rawClient) { c.must(c.WriteRawFrame(http2.FrameRSTStream, 0, 13, make([]byte, 5))) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newRawClient(t, 10, func(http.ResponseWriter, *http.Request) {})
+			row.send(c)
+			f, _ := c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameGoAway }).(*http2.GoAwayFrame)
+			if f == nil || f.LastStreamID != row.want {
+				t.Errorf("%v, want the last stream %d", f, row.want)
+			}
+		})
+	}
+}
+
+// Trailers that were not announced are passed over, whatever they are; of those that were, none may be a field that only a header has.
+func TestTrailersThatMayNotBe(t *testing.T) {
+	for announced, want := range map[string]http2.FrameType{"": http2.FrameHeaders, "authorization": http2.FrameRSTStream} {
+		c := newRawClient(t, 10, func(_ http.ResponseWriter, r *http.Request) {
+			if _, err := io.Copy(io.Discard, r.Body); err == nil && len(r.Trailer) > 0 {
+				t.Errorf("given the trailers %v", r.Trailer)
+			}
+		})
+		var more []string
+		if announced != "" {
+			more = []string{"trailer", announced}
+		}
+		c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.headers("POST", "/", more...), EndHeaders: true}))
+		c.block.Reset()
+		c.must(c.encoder.WriteField(hpack.HeaderField{Name: "authorization", Value: "Bearer x"}))
+		c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.block.Bytes(), EndHeaders: true, EndStream: true}))
+		if f := c.until(func(f http2.Frame) bool { return f.Header().StreamID == 1 }); f == nil || f.Header().Type != want {
+			t.Errorf("announced %q: %v, want a frame %v", announced, f, want)
+		}
 	}
 }

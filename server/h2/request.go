@@ -3,6 +3,7 @@ package h2
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -180,24 +181,27 @@ func announced(h http.Header) (trailers http.Header) {
 func (c *conn) refused(r *http.Request) http.HandlerFunc {
 	if c.header.truncated {
 		return func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "the header is too large", http.StatusRequestHeaderFieldsTooLarge)
+			w.Header().Set("Content-Type", "text/html; charset=utf-8") // as golang.org/x/net/http2
+			w.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
+			_, _ = io.WriteString(w, "<h1>HTTP Error 431</h1><p>Request Header Field(s) Too Large</p>")
 		}
 	}
 	// Reject fields about a connection (8.2.2).
 	bad := ""
 	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"} {
 		if _, ok := r.Header[name]; ok {
-			bad = name
+			bad = "request header \"" + name + "\" is not valid in HTTP/2"
+			break
 		}
 	}
-	if te := r.Header["Te"]; len(te) > 1 || len(te) == 1 && te[0] != "trailers" && te[0] != "" {
-		bad = "TE"
+	if te := r.Header["Te"]; bad == "" && (len(te) > 1 || len(te) == 1 && te[0] != "trailers" && te[0] != "") {
+		bad = `request header "TE" may only be "trailers" in HTTP/2`
 	}
 	if bad == "" {
 		return nil
 	}
 	return func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "request header \""+bad+"\" is not valid in HTTP/2", http.StatusBadRequest)
+		http.Error(w, bad, http.StatusBadRequest)
 	}
 }
 
@@ -212,7 +216,7 @@ func (c *conn) readTrailers(st *stream) error {
 	trailer := http.Header{}
 	for _, f := range r.fields {
 		name := canonicalName(f.Name)
-		if f.IsPseudo() || !httpguts.ValidTrailerHeader(name) {
+		if f.IsPseudo() || st.r.Trailer != nil && !httpguts.ValidTrailerHeader(name) { // where none are announced, nobody is given any
 			return streamError{st.id, http2.ErrCodeProtocol}
 		}
 		trailer[name] = append(trailer[name], f.Value)

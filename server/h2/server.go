@@ -12,7 +12,7 @@ import (
 )
 
 // Serve returns a handler for http.Server.TLSNextProto["h2"], where it makes s offer HTTP/2 in TLS. Shutdown of s lets connections end gracefully.
-// Of s.HTTP2 it uses MaxConcurrentStreams (default 250).
+// Of s.HTTP2 it uses MaxConcurrentStreams (default 100, as kube-apiserver).
 func Serve(s *http.Server) func(*http.Server, *tls.Conn, http.Handler) {
 	srv := newServer(s)
 	s.RegisterOnShutdown(srv.shutdown)
@@ -32,7 +32,7 @@ type server struct {
 }
 
 func newServer(s *http.Server) *server {
-	srv := &server{http: s, maxStreams: 250, writeMost: writeMost, conns: map[*conn]struct{}{}}
+	srv := &server{http: s, maxStreams: 100, writeMost: writeMost, conns: map[*conn]struct{}{}}
 	if s.HTTP2 != nil && s.HTTP2.MaxConcurrentStreams > 0 {
 		srv.maxStreams = s.HTTP2.MaxConcurrentStreams
 	}
