@@ -85,7 +85,7 @@ func (l *listener) sleep(d time.Duration) bool {
 // listen listens until the connection breaks. heard reports whether it had caught up and listened before that.
 func (l *listener) listen() (heard bool, err error) {
 	config := l.peers.db.config.Copy()
-	l.peers.db.renew(config)
+	l.peers.db.renew(l.ctx, config)
 	conn, err := pgx.ConnectConfig(l.ctx, config)
 	if err != nil {
 		return false, err

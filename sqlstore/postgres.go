@@ -33,7 +33,7 @@ type postgresDriver struct {
 	logger  *slog.Logger
 	clock   clock.Clock
 	config  *pgx.ConnConfig // of the listener
-	renew   func(*pgx.ConnConfig)
+	renew   func(context.Context, *pgx.ConnConfig)
 	limits  limits
 	sealer  *sealer
 	schema  string        // of the tables
@@ -70,9 +70,9 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 		}
 		p.config = config.ConnConfig
 		d.prelude = p.prelude
-		p.renew = (&credentials{options: o}).renew
+		p.renew = (&credentials{options: o, schema: p.schema}).renew
 		config.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
-			p.renew(c)
+			p.renew(ctx, c)
 			return cancelNothing(ctx, c)
 		}
 		if p.pool, err = p.openPool(ctx, config.Copy(), postgresReaders); err != nil {

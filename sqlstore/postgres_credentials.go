@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +16,7 @@ import (
 // notice only when it loses a connection, which may be in a failover.
 type credentials struct {
 	options *Options
+	schema  string // that all connections have
 	mu      sync.Mutex
 	last    *pgx.ConnConfig // as last read
 	said    string          // the last error that was logged
@@ -21,7 +24,7 @@ type credentials struct {
 
 // renew sets the credentials of a connection that is about to be made. If they cannot be read, because a file is being
 // written for example, the last ones are used.
-func (k *credentials) renew(c *pgx.ConnConfig) {
+func (k *credentials) renew(ctx context.Context, c *pgx.ConnConfig) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	found, err := k.read()
@@ -29,9 +32,8 @@ func (k *credentials) renew(c *pgx.ConnConfig) {
 	case err != nil:
 	case !slices.Equal(places(c), places(found)):
 		err = errors.New("it names another database, for which the server has to be started anew")
-	case k.options.Schema == "" && c.User != found.User:
-		// The search path may contain a schema named after the user.
-		err = errors.New("it names another user, who may find other tables: name their schema (--schema), or start the server anew")
+	case k.options.Schema == "" && c.User != found.User && (k.last == nil || k.last.User != found.User):
+		err = k.findsTables(ctx, found)
 	}
 	if err == nil {
 		k.last, k.said = found, ""
@@ -43,6 +45,27 @@ func (k *credentials) renew(c *pgx.ConnConfig) {
 		copied := k.last.Copy()
 		c.User, c.Password, c.TLSConfig, c.Fallbacks = copied.User, copied.Password, copied.TLSConfig, copied.Fallbacks
 	}
+}
+
+// findsTables refuses another user who would find other tables by its search path, which may name a schema after the user. Connections of now have
+// their schema, whoever makes them; those of a server that is started anew would not.
+func (k *credentials) findsTables(ctx context.Context, found *pgx.ConnConfig) error {
+	config := found.Copy()
+	config.ConnectTimeout, config.DefaultQueryExecMode = connectTimeout, pgx.QueryExecModeExec
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("it names another user: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it has served
+	var current, filled sql.NullString
+	if err := conn.QueryRow(ctx, "SELECT current_schema(), ("+filledSchemaSQL+")").Scan(&current, &filled); err != nil {
+		return fmt.Errorf("it names another user: %w", err)
+	}
+	if current.String != k.schema || filled != current {
+		return fmt.Errorf("it names another user, whose search path does not lead to the tables in the schema %q, or who may not write them: name the schema (--schema), "+
+			"or set the search path of the role", k.schema)
+	}
+	return nil
 }
 
 func (k *credentials) read() (*pgx.ConnConfig, error) {

@@ -1,10 +1,12 @@
 package sqlstore
 
 import (
+	"crypto/rand"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -91,12 +93,62 @@ func TestCredentialsOfOthers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if k.renew(config.ConnConfig); config.ConnConfig.User != c.user || config.ConnConfig.Password != c.password {
+			if k.renew(t.Context(), config.ConnConfig); config.ConnConfig.User != c.user || config.ConnConfig.Password != c.password {
 				t.Errorf("%+v: %s:%s", c, config.ConnConfig.User, config.ConnConfig.Password)
 			}
 		}
 		if said := strings.Count(log.String(), "\n"); said > 1 || said == 1 != (c.password == "old") {
 			t.Errorf("%+v: the log has %q", c, log.String())
 		}
+	}
+}
+
+// A role is exchanged for another one while a server runs, without --schema, where that finds the same tables; one that finds others is refused, and
+// would be found out by the next start only.
+func TestRoleExchanged(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	root := admin(t, c.URL())
+	do := func(statement string) {
+		t.Helper()
+		if _, err := root.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, statement := range []string{"CREATE ROLE one LOGIN", "CREATE SCHEMA one AUTHORIZATION one", "CREATE ROLE two LOGIN IN ROLE one", "ALTER ROLE two SET search_path TO one",
+		"CREATE ROLE three LOGIN IN ROLE one", "CREATE SCHEMA three AUTHORIZATION three", "CREATE ROLE four LOGIN", "GRANT USAGE ON SCHEMA one TO four", "ALTER ROLE four SET search_path TO one"} {
+		do(statement)
+	}
+	as := func(role string) string { return strings.Replace(c.URL(), "user=postgres", "user="+role, 1) }
+	var named atomic.Value
+	named.Store("one")
+	var log strings.Builder
+	s := openStore(t, Options{URL: as("one"), Logger: slog.New(slog.NewTextHandler(&log, nil)), RereadURL: func() (string, error) { return as(named.Load().(string)), nil }})
+	for _, step := range []struct{ named, is string }{{"one", "one"}, {"three", "one"}, {"four", "one"}, {"two", "two"}, {"three", "two"}, {"one", "one"}, {"two", "two"}} {
+		named.Store(step.named)
+		do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename IN ('one', 'two', 'three', 'four')")
+		becomeReady(t, s)
+		mustCommit(t, s, createMap(t, rand.Text()))
+		var is string
+		for range 100 { // one that asks whose tables a user finds, or ends, may be there for a moment
+			if err := root.QueryRow(t.Context(), "SELECT coalesce(string_agg(DISTINCT usename, ' '), '') FROM pg_stat_activity WHERE usename IN ('one', 'two', 'three', 'four')").Scan(&is); err != nil {
+				t.Fatal(err)
+			}
+			if is == step.is {
+				break
+			}
+			// One that was about to be made when another user was named is there yet.
+			do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename IN ('one', 'two', 'three', 'four') AND usename <> '" + step.is + "'")
+			time.Sleep(50 * time.Millisecond)
+		}
+		if is != step.is {
+			t.Errorf("where %s is named, connections are those of %s, want %s", step.named, is, step.is)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "whose search path does not lead to the tables in the schema") {
+		t.Errorf("the log has %s", log.String())
 	}
 }
