@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 )
@@ -20,8 +22,10 @@ func TestUpstreamSpeaksThroughTheLog(t *testing.T) {
 	klog.Info("said plainly")
 	utilruntime.HandleError(errNobody{})
 	utilruntime.HandleError(fmt.Errorf("edit failed with : %v", context.Canceled)) //nolint:errorlint // as a controller makes it when the server stops
+	exists := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "configmaps"}, "a")
+	utilruntime.HandleError(fmt.Errorf("syncing %q failed: %v", "default", exists)) //nolint:errorlint // as a controller makes it beside another one
 	klog.Flush()
-	for _, want := range []string{"said plainly", "nobody can be told"} {
+	for _, want := range []string{"said plainly", "nobody can be told", `level=INFO msg="Unhandled Error" err="syncing`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the log has no %q: %s", want, out.String())
 		}

@@ -205,7 +205,7 @@ func (p *Plane) ensureEndpointSlice(ctx context.Context, t *resources.Type, numb
 		}
 		_, err = p.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", t, t.KeyOf(metav1.NamespaceDefault, name)),
 			&resources.DeleteRequest{Type: t, Name: name})
-		if err != nil && !errors.Is(err, resources.ErrNotFound) {
+		if err != nil && !goneMeanwhile(err) { // another server was faster
 			return false, false, err
 		}
 	}

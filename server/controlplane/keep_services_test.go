@@ -90,3 +90,24 @@ func follower(t *testing.T, store resources.View, objects []resources.Key) func(
 		return all
 	}
 }
+
+// Of two servers that remove an EndpointSlice at the same time, both have done it.
+func TestEndpointSliceRemovedByAnother(t *testing.T) {
+	const path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes-1"
+	x := newRepairs(t)
+	both := []endpoint{{net.IPv4(192, 0, 2, 1), 443}, {net.IPv4(192, 0, 2, 2), 6443}}
+	if err := x.p.ensureEndpoints(t.Context(), func(bool) ([]endpoint, error) { return both, nil }); err != nil {
+		t.Fatal(err)
+	}
+	slice, _ := x.p.Registry.Catalog().Type(slicesResource)
+	more, others, err := x.p.ensureEndpointSlice(t.Context(), slice, 1, 1, func(exists bool) ([]endpoint, error) {
+		if exists {
+			x.send("DELETE", path, "", 200)
+		}
+		return both[:1], nil
+	})
+	if more || others || err != nil {
+		t.Errorf("more %v, others %v, %v", more, others, err)
+	}
+	x.send("GET", path, "", 404)
+}
