@@ -16,6 +16,7 @@ import (
 	"github.com/rowlock/rowlock/resources/custom"
 	"github.com/rowlock/rowlock/server/authn"
 	"github.com/rowlock/rowlock/server/controlplane"
+	"github.com/rowlock/rowlock/server/pki"
 	"github.com/rowlock/rowlock/sqlstore"
 	"github.com/rowlock/rowlock/sqlstore/backup"
 
@@ -196,6 +197,11 @@ func (s *storedTypes) check(r sqlstore.Row) error {
 	}
 	if !strings.HasSuffix(r.Resource, ".rowlock.internal") && !s.sealed {
 		return fmt.Errorf("is of a type %s that nobody serves and no definition defines", r.Resource)
+	}
+	for _, check := range []func(*resources.Object) error{pki.CheckRow, authn.CheckRow, controlplane.CheckRow, custom.CheckRow} {
+		if err := check(o); err != nil {
+			return fmt.Errorf("is of no use to a server: %w", err)
+		}
 	}
 	return nil
 }

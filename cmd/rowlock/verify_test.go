@@ -82,6 +82,17 @@ func verifyRewritten(t *testing.T, data []byte) {
 			return row
 		}
 	}
+	// becomes makes a row of a node port one of another kind of the server's own.
+	becomes := func(resource, name, spec string) func([]any) []any {
+		return func(row []any) []any {
+			if *at(row, "resource") == any("nodeports.rowlock.internal") {
+				data := strings.Replace((*at(row, "data")).(string), `"name":"`+(*at(row, "name")).(string)+`"`, `"name":"`+name+`"`, 1)
+				data, _, _ = strings.Cut(data, `"service":`)
+				*at(row, "resource"), *at(row, "name"), *at(row, "data") = resource, name, data+`"spec":`+spec+`}`
+			}
+			return row
+		}
+	}
 	const widget, configMap = "widgets.example.com", "configmaps"
 	for _, tc := range []struct {
 		name, want string
@@ -141,6 +152,14 @@ func verifyRewritten(t *testing.T, data []byte) {
 			}
 			return row
 		}},
+		{"an authority", "objects authorities.rowlock.internal/z: is of no use to a server: the key of", becomes("authorities.rowlock.internal", "z", `{"certificate":"x","key":"x"}`)},
+		{"keys of tokens", "objects tokenkeys.rowlock.internal/z: is of no use to a server: no key in PEM", becomes("tokenkeys.rowlock.internal", "z", `{"keys":"x"}`)},
+		{"keys of another type", "objects tokenkeys.rowlock.internal/z: is of no use to a server: ", becomes("tokenkeys.rowlock.internal", "z", `{"keys":7}`)},
+		{"a token", "objects tokens.rowlock.internal/", replace("tokens.rowlock.internal", `"digest":"`, `"digest":"0`)},
+		{"whose token it is", "is of no use to a server: does not say whose token", replace("tokens.rowlock.internal", `"user":"jane"`, `"user":""`)},
+		{"a server", "objects servers.rowlock.internal/z: is of no use to a server: has no address", becomes("servers.rowlock.internal", "z", `{"address":"","port":443}`)},
+		{"a server's address", "objects servers.rowlock.internal/z: is of no use to a server: ", becomes("servers.rowlock.internal", "z", `{"address":"x","port":443}`)},
+		{"a group of definitions", "objects crdgroups.rowlock.internal/example.com: is of no use to a server: ", replace("crdgroups.rowlock.internal", `"changes":1`, `"changes":"1"`)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			damaged := filepath.Join(t.TempDir(), "damaged")

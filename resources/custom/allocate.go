@@ -132,6 +132,14 @@ type groupRow struct {
 	Changes int64 `json:"changes"`
 }
 
+// CheckRow returns what is wrong with the row of a group, without which no definition of the group can be written; nil for any other object.
+func CheckRow(o *resources.Object) error {
+	if o.Resource != groupRows {
+		return nil
+	}
+	return resources.DecodeInternal(o, &groupRow{})
+}
+
 // raiseGroup is the write that raises the counter in the row of a group. The group's name is cloned: it is a part of the definition's text,
 // which the key of the row would keep in memory as long as the row exists.
 func raiseGroup(ctx context.Context, s resources.Reader, group string) (resources.Write, error) {

@@ -215,3 +215,18 @@ func digest(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }
+
+// CheckRow says what is wrong with a row of tokens, by which nobody could be known; nil for any other.
+func CheckRow(o *resources.Object) error {
+	if o.Resource != TokensResource {
+		return nil
+	}
+	var row tokenRow
+	if err := resources.DecodeInternal(o, &row); err != nil {
+		return err
+	}
+	if row.ID != o.Name || row.User == "" || len(row.Digest) != len(digest("")) || row.Expires.IsZero() {
+		return errors.New("does not say whose token it is, or which, or when it ends")
+	}
+	return nil
+}

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -166,4 +167,19 @@ func (m *membership) leave(ctx context.Context, p *Plane) error {
 		return err
 	}
 	return p.ensureEndpoints(ctx, func(bool) ([]endpoint, error) { return m.endpoints(ctx) })
+}
+
+// CheckRow says what is wrong with the row of a server, from which the endpoints are made; nil for any other.
+func CheckRow(o *resources.Object) error {
+	if o.Resource != MembersResource {
+		return nil
+	}
+	var e endpoint
+	if err := resources.DecodeInternal(o, &e); err != nil {
+		return err
+	}
+	if len(e.Address) == 0 || e.Port < 1 || e.Port > 65535 {
+		return fmt.Errorf("has no address at which a server is reached, but %s, port %d", e.Address, e.Port)
+	}
+	return nil
 }

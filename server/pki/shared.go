@@ -95,3 +95,20 @@ func parseShared(o *resources.Object) (*keyPair, error) {
 	}
 	return k, nil
 }
+
+// CheckRow says what is wrong with a row of authorities or of keys of tokens, without which no server starts; nil for any other.
+func CheckRow(o *resources.Object) error {
+	switch o.Resource {
+	case authority{}.key().Resource:
+		_, err := parseShared(o)
+		return err
+	case tokenKeysKey.Resource:
+		var shared sharedTokenKeys
+		if err := resources.DecodeInternal(o, &shared); err != nil {
+			return err
+		}
+		_, err := parseTokenKeys([]byte(shared.Keys))
+		return err
+	}
+	return nil
+}
