@@ -87,6 +87,10 @@ func postgresColumn(c views.Column) string {
 	value := "(o #>> " + path + ")"
 	number := "CASE jsonb_typeof(o #> " + path + ") WHEN 'number' THEN " + value + "::numeric END"
 	switch c.Kind {
+	case views.Text:
+		if c.Other != nil {
+			return "coalesce(" + value + ", o #>> " + other + ")"
+		}
 	case views.Number:
 		return number
 	case views.Count:

@@ -78,6 +78,10 @@ func sqliteColumn(c views.Column) string {
 	value := "(o ->> " + path + ")"
 	number := "CASE WHEN json_type(o, " + path + ") IN ('integer', 'real') THEN " + value + " END"
 	switch c.Kind {
+	case views.Text:
+		if c.Other != nil {
+			return "coalesce(" + value + ", o ->> " + other + ")"
+		}
 	case views.Number:
 		return number
 	case views.Count:
@@ -87,9 +91,9 @@ func sqliteColumn(c views.Column) string {
 	case views.JSON:
 		return "(o -> " + path + ")"
 	case views.Size:
-		size := "(SELECT count(*) FROM json_each(o, " + path + "))"
+		size := "(SELECT count(key) FROM json_each(o, " + path + "))" // what is no list and no object has one element, without a key
 		if c.Other != nil {
-			size += " + (SELECT count(*) FROM json_each(o, " + other + "))"
+			size += " + (SELECT count(key) FROM json_each(o, " + other + "))"
 		}
 		return known(size)
 	case views.Join:

@@ -159,7 +159,7 @@ var widgetsView = views.View{Name: "widgets.example.com", Resource: "widgets.exa
 	{Name: "many", Kind: views.Size, Path: views.Members("spec", "list"), Other: views.Members("spec")},
 	{Name: "ratio", Kind: views.Ratio, Path: views.Members("status", "have"), Other: views.Members("spec", "n")},
 	{Name: "pair", Kind: views.Pair, Path: views.Members("metadata", "name"), Other: views.Members("kind")},
-	{Name: "count", Kind: views.Count, Path: views.Members("status", "have")}, {Name: "any", Kind: views.JSON, Path: views.Members("spec", "list")}}}
+	{Name: "either", Kind: views.Text, Path: views.Members("spec", "n"), Other: views.Members("metadata", "name")}, {Name: "count", Kind: views.Count, Path: views.Members("status", "have")}, {Name: "any", Kind: views.JSON, Path: views.Members("spec", "list")}}}
 
 // Views return the values at their columns' paths, for objects of any form, and the same in the database and in rowlock sql.
 func TestViews(t *testing.T) {
@@ -167,6 +167,7 @@ func TestViews(t *testing.T) {
 		s.put(t, "widgets.example.com", "a", "whole", `,"labels":{"l":"1"},"ownerReferences":[{"kind":"Other","name":"o","uid":"u-o"},{"apiVersion":"v1","kind":"Boss","name":"b","uid":"u-b","controller":true}]},"kind":"Widget",
 			"spec":{"n":3,"on":true,"a.b":["x","y"],"list":[{"name":"p"},{"name":"q"}]},"status":{"have":2,"conditions":["odd",{"type":"no","status":"0"},{"type":"it's","status":"True"}]}}`)
 		s.put(t, "widgets.example.com", "a", "odd", `},"spec":{"n":"three","on":"yes","a.b":7,"list":{"k":1}},"status":[]}`)
+		s.put(t, "widgets.example.com", "a", "null", `},"spec":{"n":null,"on":null,"a.b":null,"list":null},"status":{"have":null}}`)
 		s.put(t, "widgets.example.com", "b", "bare", `}}`)
 		s.put(t, "widgets.example.com", "b", "zero", `,"annotations":{"z":"\u0000"}}}`)
 		s.put(t, "gadgets.example.com", "b", "other", `,"ownerReferences":[{"apiVersion":"example.com/v1","kind":"Widget","name":"whole","uid":"u-whole"}]}}`)
@@ -174,11 +175,11 @@ func TestViews(t *testing.T) {
 		s.put(t, "pods", "a", "p", `},"spec":{"nodeName":"n1","initContainers":[{"name":"i","image":"busybox"}],"containers":[{"name":"c","image":"nginx:1"}]}}`)
 		pods := views.OfBuiltin("pods")
 		s.keep(t, widgetsView, pods)
-		const all = `SELECT namespace, name, n, "on", "first", ready, names, many, ratio, pair, count, "any", created, age > 0, labels, owner, owner_uid, uid FROM "widgets.example.com" ORDER BY namespace, name`
+		const all = `SELECT namespace, name, n, "on", "first", ready, names, many, ratio, pair, either, count, "any", created, age > 0, labels, owner, owner_uid, uid FROM "widgets.example.com" ORDER BY namespace, name`
 		rows := s.both(t, all, widgetsView, pods)
-		if got := fmt.Sprint(rows); len(rows) != 4 ||
-			!strings.Contains(got, `[a whole 3 1 x True p,q 6 2/3 whole/Widget 2 [{"name":"p"},{"name":"q"}] 2023-11-14T22:13:20Z 1 {"l":"1"} Boss/b u-b u-whole]`) ||
-			!strings.Contains(got, `[a odd <nil> <nil> <nil> <nil>`) {
+		if got := fmt.Sprint(rows); len(rows) != 5 ||
+			!strings.Contains(got, `[a whole 3 1 x True p,q 6 2/3 whole/Widget 3 2 [{"name":"p"},{"name":"q"}] 2023-11-14T22:13:20Z 1 {"l":"1"} Boss/b u-b u-whole]`) ||
+			!strings.Contains(got, `[a null <nil> <nil> <nil> <nil> <nil> 4 0/0 <nil> null 0 `) || !strings.Contains(got, `[a odd <nil> <nil> <nil> <nil>`) {
 			t.Errorf("widgets are %s", got)
 		}
 		for _, statement := range []string{
@@ -194,7 +195,7 @@ func TestViews(t *testing.T) {
 				t.Errorf("%s: %q", statement, rows)
 			}
 		}
-		if rows := s.both(t, "SELECT count(*) FROM all_changes", widgetsView); rows[0][0] != "6" {
+		if rows := s.both(t, "SELECT count(*) FROM all_changes", widgetsView); rows[0][0] != "7" {
 			t.Errorf("%v changes", rows)
 		}
 	})

@@ -67,7 +67,7 @@ var builtin = map[string][]Column{
 	"devicetaintrules.resource.k8s.io": {text("key", "spec.taint.key"), text("value", "spec.taint.value"), text("effect", "spec.taint.effect"),
 		text("timeadded", "spec.taint.timeAdded")},
 	"endpointslices.discovery.k8s.io": {text("addresstype", "addressType")},
-	"events": {text("type", "type"), text("reason", "reason"), text("message", "message"), text("count", "count"),
+	"events": {text("type", "type"), text("reason", "reason"), text("message", "message"), at("count", Text, "series.count", "count"),
 		text("last_time", "lastTimestamp"), text("involved_kind", "involvedObject.kind"), text("involved_namespace", "involvedObject.namespace"),
 		text("involved_name", "involvedObject.name"), text("involved_uid", "involvedObject.uid"),
 		text("subobject", "involvedObject.fieldPath")},

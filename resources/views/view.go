@@ -18,7 +18,7 @@ type View struct {
 type Kind string
 
 const (
-	// Text is a text; any other value as its JSON.
+	// Text is a text, or the text at Other if the path has no value; any other value as its JSON.
 	Text Kind = "text"
 	// Number is a number; NULL where there is another value.
 	Number Kind = "number"

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/rowlock/rowlock/resources/views"
+)
+
+// moreStatus is what controllers and kubelets would say of objects of e2e/testdata/types, which are all called e2e, where columns show it.
+var moreStatus = map[string]string{
+	"/api/v1/nodes/e2e/status": `{"nodeInfo":{"kubeletVersion":"v1.37.0","osImage":"Debian","kernelVersion":"6.1","containerRuntimeVersion":"containerd://2"},
+		"addresses":[{"type":"Hostname","address":"h"},{"type":"InternalIP","address":"10.0.0.1"},{"type":"ExternalIP","address":"192.0.2.4"},{"type":"InternalIP","address":"fd00::1"}]}`,
+	"/api/v1/namespaces/default/pods/e2e/status":                                  `{"phase":"Running","podIP":"10.1.1.1","podIPs":[{"ip":"10.1.1.1"}],"nominatedNodeName":"other","qosClass":"BestEffort"}`,
+	"/api/v1/persistentvolumes/e2e/status":                                        `{"phase":"Failed","reason":"Because"}`,
+	"/api/v1/namespaces/default/replicationcontrollers/e2e/status":                `{"replicas":4,"readyReplicas":3}`,
+	"/apis/apps/v1/namespaces/default/deployments/e2e/status":                     `{"replicas":4,"readyReplicas":3,"updatedReplicas":2,"availableReplicas":1}`,
+	"/apis/apps/v1/namespaces/default/replicasets/e2e/status":                     `{"replicas":4,"readyReplicas":3}`,
+	"/apis/apps/v1/namespaces/default/statefulsets/e2e/status":                    `{"replicas":4,"readyReplicas":3}`,
+	"/apis/apps/v1/namespaces/default/daemonsets/e2e/status":                      `{"desiredNumberScheduled":4,"currentNumberScheduled":3,"numberReady":2,"updatedNumberScheduled":1,"numberAvailable":1}`,
+	"/apis/batch/v1/namespaces/default/cronjobs/e2e/status":                       `{"active":[{"kind":"Job","name":"x","namespace":"default"}]}`,
+	"/apis/policy/v1/namespaces/default/poddisruptionbudgets/e2e/status":          `{"disruptionsAllowed":2}`,
+	"/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/e2e/status": `{"currentReplicas":3,"desiredReplicas":4}`,
+	"/apis/storage.k8s.io/v1/volumeattachments/e2e/status":                        `{"attached":true}`,
+}
+
+// moreObjects are such as the ones of e2e/testdata/types are not.
+var moreObjects = map[string][]string{
+	"/apis/storage.k8s.io/v1/csinodes":      {`{"metadata":{"name":"two"},"spec":{"drivers":[{"name":"a","nodeID":"a"},{"name":"b","nodeID":"b"}]}}`},
+	"/apis/storage.k8s.io/v1/csidrivers":    {`{"metadata":{"name":"full.example"},"spec":{"podInfoOnMount":true,"tokenRequests":[{"audience":"a"},{"audience":"b"}],"volumeLifecycleModes":["Ephemeral","Persistent"]}}`},
+	"/api/v1/namespaces/default/configmaps": {`{"metadata":{"name":"both"},"data":{"a":"1"},"binaryData":{"b":"AA=="}}`},
+	"/api/v1/namespaces/default/services": {`{"metadata":{"name":"headless"},"spec":{"clusterIP":"None","ports":[{"port":1}]}}`,
+		`{"metadata":{"name":"out"},"spec":{"type":"ExternalName","externalName":"x.example"}}`},
+	"/apis/events.k8s.io/v1/namespaces/default/events": {`{"metadata":{"name":"series"},"eventTime":"2026-01-01T00:00:00.000000Z","reportingController":"x","reportingInstance":"y","action":"a","reason":"R",
+		"type":"Normal","note":"the note","regarding":{"kind":"Pod","namespace":"default","name":"e2e"},"series":{"count":7,"lastObservedTime":"2026-01-01T00:00:00.000000Z"}}`},
+	"/apis/policy/v1/namespaces/default/poddisruptionbudgets": {`{"metadata":{"name":"percent"},"spec":{"maxUnavailable":"20%","selector":{"matchLabels":{"a":"b"}}}}`},
+	"/apis/networking.k8s.io/v1/namespaces/default/ingresses": {`{"metadata":{"name":"classed"},"spec":{"ingressClassName":"nginx","rules":[{"host":"a.example"},{"host":"b.example"}]}}`},
+}
+
+// listedTypes are the types that can be listed, each once, by the path of its collection.
+func listedTypes(t *testing.T, client kubernetes.Interface) (paths map[string]string, kinds map[schema.GroupVersionKind]metav1.APIResource) {
+	t.Helper()
+	_, lists, err := client.Discovery().ServerGroupsAndResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths, kinds = map[string]string{}, map[schema.GroupVersionKind]metav1.APIResource{}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range list.APIResources {
+			resource := gv.WithResource(r.Name).GroupResource().String()
+			if !slices.Contains(r.Verbs, "list") || paths[resource] != "" || resource == "events.events.k8s.io" {
+				continue
+			}
+			paths[resource] = collection(gv, r.Name, "")
+			kinds[gv.WithKind(r.Kind)] = r
+		}
+	}
+	return paths, kinds
+}
+
+func collection(gv schema.GroupVersion, resource, namespace string) string {
+	path := "/apis/" + gv.String()
+	if gv.Group == "" {
+		path = "/api/v1"
+	}
+	if namespace != "" {
+		path += "/namespaces/" + namespace
+	}
+	return path + "/" + resource
+}
+
+// fillAll makes the objects of e2e/testdata/types, and more of them.
+func fillAll(t *testing.T, client kubernetes.Interface, kinds map[schema.GroupVersionKind]metav1.APIResource) {
+	t.Helper()
+	files, err := filepath.Glob("../../e2e/testdata/types/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(strings.ReplaceAll(string(text), "NAMESPACE", "default")), 4096); ; {
+			o := &unstructured.Unstructured{}
+			if err := decoder.Decode(&o.Object); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			r, ok := kinds[o.GroupVersionKind()]
+			if !ok {
+				continue
+			}
+			namespace := ""
+			if r.Namespaced {
+				namespace = "default"
+			}
+			body, err := o.MarshalJSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			send(t, client, "POST", collection(o.GroupVersionKind().GroupVersion(), r.Name, namespace), string(body))
+		}
+	}
+	for path, status := range moreStatus {
+		send(t, client, "PATCH", path, `{"status":`+status+`}`)
+	}
+	for path, bodies := range moreObjects {
+		for _, body := range bodies {
+			send(t, client, "POST", path, body)
+		}
+	}
+}
+
+// worded are cells in which kubectl words a value in its own way.
+var worded = map[string]func(cell string) string{
+	"apiservices.apiregistration.k8s.io service":              func(cell string) string { return strings.TrimPrefix(cell, "local") },
+	"customresourcedefinitions.apiextensions.k8s.io versions": func(cell string) string { return strings.TrimSuffix(cell, "(storage)") },
+	"devicetaintrules.resource.k8s.io timeadded":              nil, // the time since
+	"events count": func(cell string) string { return strings.TrimPrefix(cell, "1") }, // of what does not say
+}
+
+// plain is a value as it is compared: kubectl has words for what is not there.
+func plain(v any, kind views.Kind) string {
+	text := fmt.Sprint(v)
+	switch {
+	case v == nil && kind == views.Bool:
+		return "false"
+	case v == nil, slices.Contains([]string{"<none>", "<unset>", "<unknown>", "N/A"}, text):
+		return ""
+	case kind == views.Bool && text == "0":
+		return "false"
+	case kind == views.Bool && text == "1":
+		return "true"
+	}
+	return strings.ToLower(text)
+}
+
+// The columns of views have the values that kubectl prints under their names, of objects of each built-in type.
+func TestViewsHaveValues(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, "--data-dir", dir, "--runtime-config", "api/all=true", "--disable-admission-plugins", "ServiceAccount")
+	client := p.client(t)
+	paths, kinds := listedTypes(t, client)
+	fillAll(t, client, kinds)
+	noLetters, compared, types := regexp.MustCompile(`[^a-z0-9]+`), 0, 0
+	for resource, path := range paths {
+		columns := map[string]views.Kind{}
+		for _, c := range views.OfBuiltin(resource).Columns {
+			columns[c.Name] = c.Kind
+		}
+		if len(columns) == 0 {
+			continue
+		}
+		types++
+		rows := map[string]map[string]any{}
+		var all []map[string]any
+		if err := json.Unmarshal([]byte(runs(t, "sql", "--data-dir", dir, "-o", "json", `SELECT * FROM "`+resource+`"`)), &all); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range all {
+			rows[fmt.Sprint(row["namespace"], "/", row["name"])] = row
+		}
+		var table metav1.Table
+		answer, err := client.Discovery().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
+		if err := errors.Join(err, json.Unmarshal(answer, &table)); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range table.Rows {
+			var o metav1.PartialObjectMetadata
+			if err := json.Unmarshal(row.Object.Raw, &o); err != nil {
+				t.Fatal(err)
+			}
+			for i, c := range table.ColumnDefinitions {
+				name := strings.Trim(noLetters.ReplaceAllString(strings.ToLower(c.Name), "_"), "_")
+				kind, has := columns[name]
+				how, special := worded[resource+" "+name]
+				if !has || kind == views.JSON || special && how == nil {
+					continue
+				}
+				compared++
+				cell, value := plain(row.Cells[i], kind), plain(rows[o.Namespace+"/"+o.Name][name], kind)
+				if cell != value && (!special || how(cell) != value) {
+					t.Errorf("%s %s/%s: kubectl prints %q under %q, and the view has %q", resource, o.Namespace, o.Name, row.Cells[i], c.Name, value)
+				}
+			}
+		}
+	}
+	if types < 50 || compared < 350 {
+		t.Errorf("%d values of %d types were compared", compared, types)
+	}
+	p.end()
+}
