@@ -78,10 +78,10 @@ func TestDebugSocket(t *testing.T) {
 	}
 }
 
-// Every path that clients can name is taken, also where that of the directory beside it is longer; of others it is said what is wrong.
+// Every path that clients can open is accepted, even if the path of the temporary directory beside it is longer. Longer paths are refused with a reason.
 func TestDebugSocketPaths(t *testing.T) {
 	s := newServer(t, func(*server.Config) {})
-	dir, err := os.MkdirTemp("", "s") // that of the test may be longer than a socket's path
+	dir, err := os.MkdirTemp("", "s") // the test's own may be longer than a socket's path
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -131,7 +131,7 @@ func TestPathOfLinkToNothing(t *testing.T) {
 			t.Errorf("a path of %d bytes: %v", len(long)+1+len(name), err)
 		}
 	}
-	// What is filled has a longer name until it is whole.
+	// A file has a longer name while it is filled.
 	for name, want := range map[string]string{strings.Repeat("z", pathMost-len(long)-12): "", strings.Repeat("z", pathMost-len(long)-11): "more than the 493 that it may have"} {
 		options := Options{URL: sqliteScheme + filepath.Join(long, name)}
 		err := CheckTarget(t.Context(), options)

@@ -40,7 +40,7 @@ func CheckMove(ctx context.Context, from, to Options) (MovePlan, error) {
 	return plan, err
 }
 
-// readBegun finds how far an interrupted run from a source has come.
+// readBegun reads how far an interrupted run from a source has come.
 func (p *MovePlan) readBegun(ctx context.Context, to *Options, from string) (err error) {
 	s := &Source{postgres: isPostgres(to.URL)}
 	defer func() { err = errors.Join(err, s.Close()) }()
@@ -54,7 +54,7 @@ func (p *MovePlan) readBegun(ctx context.Context, to *Options, from string) (err
 	if err != nil {
 		return err
 	}
-	// What ended before it had this table has nothing, and what had become a store and did not get its name is filled again.
+	// A run that ended before it created this table has copied nothing. A target that was complete but not yet renamed is filled again.
 	if there, err := hasTable(ctx, s.tx, s.postgres, "moving"); err != nil || !there {
 		return err
 	}

@@ -77,7 +77,7 @@ func leftAt(t *testing.T, o Options) string {
 		found, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
 		for _, file := range found {
 			if strings.HasSuffix(file, "-shm") {
-				continue // who reads is noted there
+				continue // the list of readers is in this file
 			}
 			text, err := os.ReadFile(file)
 			fmt.Fprintf(&said, "%s %x %v\n", file, sha256.Sum256(text), err)

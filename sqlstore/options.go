@@ -121,13 +121,13 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// pathMost is how many bytes the path of a database may have: SQLite takes 512, of which it leaves 8 to what it appends for the files beside it.
+// pathMost is the maximum length of a database's path in bytes: SQLite allows 512, and reserves 8 for the suffixes of the files beside it.
 const pathMost = 504
 
 // sqlitePath returns the path of the file that a URL names.
 func sqlitePath(url string) (string, error) { return boundedPath(url, pathMost) }
 
-// sqliteTargetPath is sqlitePath of a file that has a longer name while it is filled.
+// sqliteTargetPath is sqlitePath for a file that has a longer name while it is filled.
 func sqliteTargetPath(url string) (string, error) { return boundedPath(url, pathMost-len(unfinished)) }
 
 func boundedPath(url string, most int) (string, error) {

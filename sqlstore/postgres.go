@@ -182,8 +182,8 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 		// A pooler may refuse this parameter at the start of a connection, and has no other way to set it for a
 		// session; the database accepts it.
 		config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{p.schema}.Sanitize()
-		// A table of one row that was never analyzed counts as hundreds, by which the recorder's statement of a millisecond is worth
-		// being compiled, which takes a hundred.
+		// The planner expects hundreds of rows in a table of one row that was never analyzed, and compiles the recorder's
+		// statement of a millisecond, which takes a hundred.
 		config.ConnConfig.RuntimeParams["jit"] = "off"
 		p.prelude = ""
 	}

@@ -16,7 +16,7 @@ import (
 // notice only when it loses a connection, which may be in a failover.
 type credentials struct {
 	options *Options
-	schema  string // that all connections have
+	schema  string // of all connections
 	mu      sync.Mutex
 	last    *pgx.ConnConfig // as last read
 	said    string          // the last error that was logged
@@ -47,8 +47,8 @@ func (k *credentials) renew(ctx context.Context, c *pgx.ConnConfig) {
 	}
 }
 
-// findsTables refuses another user who would find other tables by its search path, which may name a schema after the user. Connections of now have
-// their schema, whoever makes them; those of a server that is started anew would not.
+// findsTables refuses another user whose search path, which may contain a schema named after the user, leads to other
+// tables. This server's connections name their schema, but those of the next start would not.
 func (k *credentials) findsTables(ctx context.Context, found *pgx.ConnConfig) error {
 	config := found.Copy()
 	config.ConnectTimeout, config.DefaultQueryExecMode = connectTimeout, pgx.QueryExecModeExec

@@ -103,8 +103,8 @@ func TestCredentialsOfOthers(t *testing.T) {
 	}
 }
 
-// A role is exchanged for another one while a server runs, without --schema, where that finds the same tables; one that finds others is refused, and
-// would be found out by the next start only.
+// Without --schema, a role can be replaced by another one while a server runs if the new role finds the same tables. A role that finds other tables is
+// refused at once, and not only at the next start.
 func TestRoleExchanged(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -130,14 +130,14 @@ func TestRoleExchanged(t *testing.T) {
 		becomeReady(t, s)
 		mustCommit(t, s, createMap(t, rand.Text()))
 		var is string
-		for range 100 { // one that asks whose tables a user finds, or ends, may be there for a moment
+		for range 100 { // connections that check the tables of a user, or that are closing, may exist for a moment
 			if err := root.QueryRow(t.Context(), "SELECT coalesce(string_agg(DISTINCT usename, ' '), '') FROM pg_stat_activity WHERE usename IN ('one', 'two', 'three', 'four')").Scan(&is); err != nil {
 				t.Fatal(err)
 			}
 			if is == step.is {
 				break
 			}
-			// One that was about to be made when another user was named is there yet.
+			// A connection that was being made when the user changed may still exist.
 			do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename IN ('one', 'two', 'three', 'four') AND usename <> '" + step.is + "'")
 			time.Sleep(50 * time.Millisecond)
 		}

@@ -214,7 +214,7 @@ func TestUnescapeBytea(t *testing.T) {
 	}
 }
 
-// What is older than what servers work on is refused in words, and not by what it does not know.
+// A version that servers do not support is refused by its number, before a statement fails that it does not know.
 func TestPostgresVersions(t *testing.T) {
 	for v, refused := range map[version]bool{{130023, "13.23"}: true, {140000, "14beta1"}: true, {150000, "15.0"}: false, {180006, "18.6 (Debian 18.6-3)"}: false} {
 		if err := v.check(); (err != nil) != refused || refused && !strings.Contains(err.Error(), "the database is Postgres "+v.name) {
@@ -223,7 +223,7 @@ func TestPostgresVersions(t *testing.T) {
 	}
 }
 
-// What a role has against clients that hang ends no server that begins and reads all objects, for which it takes the time that it takes.
+// The time limits of a role do not end the start of a server, which takes as long as reading all objects takes.
 func TestPostgresStartTakesItsTime(t *testing.T) {
 	ctx := testContext(t)
 	h, c := newBreakable(t)

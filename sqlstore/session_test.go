@@ -224,8 +224,8 @@ AND classid = $1::int::oid AND objid = $2::int::oid`
 	}
 }
 
-// Where a role acts as another one, which owns the tables, a server ends what it has left behind itself, and a server of that role that hangs: these
-// are the connections of the role that connected.
+// If a role acts as the owner of the tables, a server can still end its own lost connections, and those of a server of that role that hangs: the
+// connections belong to the role that connected.
 func TestSessionOfActingRole(t *testing.T) {
 	ctx := testContext(t)
 	c := newCluster(t)
@@ -237,7 +237,7 @@ func TestSessionOfActingRole(t *testing.T) {
 		}
 	}
 	h := newPostgresHarnessAt(t, strings.Replace(c.URL(), "user=postgres", "user=app", 1))
-	for listens := false; !listens; { // it begins to by itself
+	for listens := false; !listens; { // it starts to listen by itself
 		alive, err := h.store.Session().Alive(ctx)
 		if err != nil {
 			t.Fatal(err)

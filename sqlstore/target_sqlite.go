@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/resources/files"
 )
 
-// unfinished is the suffix of a file that is being filled. None is longer (sqliteTargetPath).
+// unfinished is the suffix of a file that is being filled. No other suffix is longer (sqliteTargetPath).
 const unfinished = ".unfinished"
 
 // sqliteTarget fills a file beside the one that it will become.

@@ -91,7 +91,7 @@ func sqliteColumn(c views.Column) string {
 	case views.JSON:
 		return "(o -> " + path + ")"
 	case views.Size:
-		size := "(SELECT count(key) FROM json_each(o, " + path + "))" // what is no list and no object has one element, without a key
+		size := "(SELECT count(key) FROM json_each(o, " + path + "))" // for a scalar, json_each returns one row without a key
 		if c.Other != nil {
 			size += " + (SELECT count(key) FROM json_each(o, " + other + "))"
 		}

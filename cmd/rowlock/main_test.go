@@ -197,12 +197,12 @@ func TestKubeconfig(t *testing.T) {
 	}
 }
 
-// full is where nothing can be written.
+// full is a writer on a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// A command whose output is lost has failed, whatever it prints.
+// A command fails if its output cannot be written.
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	start(t, "--data-dir", dir).end()

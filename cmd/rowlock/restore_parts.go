@@ -47,7 +47,7 @@ func (o *partOptions) addFlags(flags *pflag.FlagSet) {
 
 func (o *partOptions) wanted() bool { return len(o.namespaces)+len(o.objects) > 0 }
 
-// noteDatabase is called before the environment sets flags: what that says of a database may be meant for servers.
+// noteDatabase is called before the environment sets flags, because a database in the environment may be meant for servers.
 func (o *partOptions) noteDatabase(flags *pflag.FlagSet) {
 	for _, name := range []string{"datastore", "datastore-file", "schema"} {
 		if flags.Changed(name) {

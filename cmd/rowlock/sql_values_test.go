@@ -21,7 +21,7 @@ import (
 	"github.com/rowlock/rowlock/resources/views"
 )
 
-// moreStatus is what controllers and kubelets would say of objects of e2e/testdata/types, which are all called e2e, where columns show it.
+// moreStatus is the status that controllers and kubelets would write of objects of e2e/testdata/types, which are all named e2e, for columns that show it.
 var moreStatus = map[string]string{
 	"/api/v1/nodes/e2e/status": `{"nodeInfo":{"kubeletVersion":"v1.37.0","osImage":"Debian","kernelVersion":"6.1","containerRuntimeVersion":"containerd://2"},
 		"addresses":[{"type":"Hostname","address":"h"},{"type":"InternalIP","address":"10.0.0.1"},{"type":"ExternalIP","address":"192.0.2.4"},{"type":"InternalIP","address":"fd00::1"}]}`,
@@ -38,7 +38,7 @@ var moreStatus = map[string]string{
 	"/apis/storage.k8s.io/v1/volumeattachments/e2e/status":                        `{"attached":true}`,
 }
 
-// moreObjects are such as the ones of e2e/testdata/types are not.
+// moreObjects have values that the objects of e2e/testdata/types lack.
 var moreObjects = map[string][]string{
 	"/apis/storage.k8s.io/v1/csinodes":      {`{"metadata":{"name":"two"},"spec":{"drivers":[{"name":"a","nodeID":"a"},{"name":"b","nodeID":"b"}]}}`},
 	"/apis/storage.k8s.io/v1/csidrivers":    {`{"metadata":{"name":"full.example"},"spec":{"podInfoOnMount":true,"tokenRequests":[{"audience":"a"},{"audience":"b"}],"volumeLifecycleModes":["Ephemeral","Persistent"]}}`},
@@ -51,7 +51,7 @@ var moreObjects = map[string][]string{
 	"/apis/networking.k8s.io/v1/namespaces/default/ingresses": {`{"metadata":{"name":"classed"},"spec":{"ingressClassName":"nginx","rules":[{"host":"a.example"},{"host":"b.example"}]}}`},
 }
 
-// listedTypes are the types that can be listed, each once, by the path of its collection.
+// listedTypes returns the types that can be listed, each once, by the path of its collection.
 func listedTypes(t *testing.T, client kubernetes.Interface) (paths map[string]string, kinds map[schema.GroupVersionKind]metav1.APIResource) {
 	t.Helper()
 	_, lists, err := client.Discovery().ServerGroupsAndResources()
@@ -87,7 +87,7 @@ func collection(gv schema.GroupVersion, resource, namespace string) string {
 	return path + "/" + resource
 }
 
-// fillAll makes the objects of e2e/testdata/types, and more of them.
+// fillAll creates the objects of e2e/testdata/types and moreObjects.
 func fillAll(t *testing.T, client kubernetes.Interface, kinds map[schema.GroupVersionKind]metav1.APIResource) {
 	t.Helper()
 	files, err := filepath.Glob("../../e2e/testdata/types/*.yaml")
@@ -131,15 +131,15 @@ func fillAll(t *testing.T, client kubernetes.Interface, kinds map[schema.GroupVe
 	}
 }
 
-// worded are cells in which kubectl words a value in its own way.
+// worded are the cells that kubectl prints in words of its own.
 var worded = map[string]func(cell string) string{
 	"apiservices.apiregistration.k8s.io service":              func(cell string) string { return strings.TrimPrefix(cell, "local") },
 	"customresourcedefinitions.apiextensions.k8s.io versions": func(cell string) string { return strings.TrimSuffix(cell, "(storage)") },
 	"devicetaintrules.resource.k8s.io timeadded":              nil, // the time since
-	"events count": func(cell string) string { return strings.TrimPrefix(cell, "1") }, // of what does not say
+	"events count": func(cell string) string { return strings.TrimPrefix(cell, "1") }, // of events without a count
 }
 
-// plain is a value as it is compared: kubectl has words for what is not there.
+// plain returns a value for the comparison: kubectl prints words for missing values.
 func plain(v any, kind views.Kind) string {
 	text := fmt.Sprint(v)
 	switch {
@@ -155,7 +155,7 @@ func plain(v any, kind views.Kind) string {
 	return strings.ToLower(text)
 }
 
-// The columns of views have the values that kubectl prints under their names, of objects of each built-in type.
+// The columns of views have the values that kubectl prints in the columns of the same names, for objects of each built-in type.
 func TestViewsHaveValues(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, "--data-dir", dir, "--runtime-config", "api/all=true", "--disable-admission-plugins", "ServiceAccount")

@@ -82,7 +82,7 @@ func verifyRewritten(t *testing.T, data []byte) {
 			return row
 		}
 	}
-	// becomes makes a row of a node port one of another kind of the server's own.
+	// becomes turns a row of a node port into another kind of the server's own rows.
 	becomes := func(resource, name, spec string) func([]any) []any {
 		return func(row []any) []any {
 			if *at(row, "resource") == any("nodeports.rowlock.internal") {

@@ -33,7 +33,7 @@ func LogTo(logger *slog.Logger) {
 				klog.FromContext(ctx).V(4).Info(what, append([]any{"err", err}, about...)...)
 				return
 			}
-			// A controller that was about to make what somebody else has made, as another's of the same name beside it, looks at it again.
+			// Another controller of the same name created the object first. This controller reads it again.
 			if err != nil && strings.HasSuffix(err.Error(), `" already exists`) {
 				klog.FromContext(ctx).Info(what, append([]any{"err", err}, about...)...)
 				return

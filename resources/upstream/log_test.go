@@ -23,7 +23,7 @@ func TestUpstreamSpeaksThroughTheLog(t *testing.T) {
 	utilruntime.HandleError(errNobody{})
 	utilruntime.HandleError(fmt.Errorf("edit failed with : %v", context.Canceled)) //nolint:errorlint // as a controller makes it when the server stops
 	exists := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "configmaps"}, "a")
-	utilruntime.HandleError(fmt.Errorf("syncing %q failed: %v", "default", exists)) //nolint:errorlint // as a controller makes it beside another one
+	utilruntime.HandleError(fmt.Errorf("syncing %q failed: %v", "default", exists)) //nolint:errorlint // as upstream's controller does
 	klog.Flush()
 	for _, want := range []string{"said plainly", "nobody can be told", `level=INFO msg="Unhandled Error" err="syncing`} {
 		if !strings.Contains(out.String(), want) {

@@ -216,7 +216,7 @@ func digest(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// CheckRow says what is wrong with a row of tokens, by which nobody could be known; nil for any other.
+// CheckRow returns what is wrong with the row of an issued token, which could not authenticate anybody; nil for any other object.
 func CheckRow(o *resources.Object) error {
 	if o.Resource != TokensResource {
 		return nil

@@ -91,7 +91,7 @@ func follower(t *testing.T, store resources.View, objects []resources.Key) func(
 	}
 }
 
-// Of two servers that remove an EndpointSlice at the same time, both have done it.
+// If two servers remove an EndpointSlice at the same time, both succeed.
 func TestEndpointSliceRemovedByAnother(t *testing.T) {
 	const path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes-1"
 	x := newRepairs(t)

@@ -169,7 +169,7 @@ func (m *membership) leave(ctx context.Context, p *Plane) error {
 	return p.ensureEndpoints(ctx, func(bool) ([]endpoint, error) { return m.endpoints(ctx) })
 }
 
-// CheckRow says what is wrong with the row of a server, from which the endpoints are made; nil for any other.
+// CheckRow returns what is wrong with the row of a server, from which the endpoints are made; nil for any other object.
 func CheckRow(o *resources.Object) error {
 	if o.Resource != MembersResource {
 		return nil

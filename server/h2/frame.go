@@ -71,8 +71,8 @@ func (c *conn) readFrame() error {
 	return err
 }
 
-// judged counts the stream of a frame that ends the connection among those that were looked at (6.8), or the client would send again what is wrong
-// with it. A frame that is none by itself is of no stream.
+// judged counts the stream of a frame that ends the connection among the processed streams (6.8), or the client would send the wrong request again. A
+// frame that cannot be read has no stream.
 func (c *conn) judged(h head, code connError) {
 	switch h.typ {
 	case http2.FrameHeaders, http2.FrameContinuation, http2.FrameData, http2.FrameRSTStream, http2.FrameWindowUpdate:

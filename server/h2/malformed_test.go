@@ -185,14 +185,14 @@ func TestLargeHeader(t *testing.T) {
 	}
 }
 
-// A block may be in many frames, as with golang.org/x/net/http2.
+// A block may have many frames, as with golang.org/x/net/http2.
 func TestManyContinuations(t *testing.T) {
 	c := newRawClient(t, 10, func(_ http.ResponseWriter, r *http.Request) {
 		if len(r.Header.Get("X")) != 300 {
 			t.Errorf("%v", r.Header)
 		}
 	})
-	block := c.headers("GET", "/", "x", strings.Repeat("{", 300)) // which Huffman's code makes longer
+	block := c.headers("GET", "/", "x", strings.Repeat("{", 300)) // Huffman coding makes it longer
 	c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:1], EndStream: true}))
 	for i := 1; i < len(block); i++ {
 		c.must(c.WriteContinuation(1, i == len(block)-1, block[i:i+1]))
@@ -202,7 +202,7 @@ func TestManyContinuations(t *testing.T) {
 	}
 }
 
-// What is wrong with a request is not sent again: its stream is among those that GOAWAY counts as looked at. What is no frame is of no stream.
+// Clients do not repeat a request that ended the connection: GOAWAY counts its stream as processed. Bytes that are no frame have no stream.
 func TestLastStreamOfGoAway(t *testing.T) {
 	for name, row := range map[string]struct {
 		send func(c *rawClient)
@@ -231,7 +231,7 @@ func TestLastStreamOfGoAway(t *testing.T) {
 	}
 }
 
-// Trailers that were not announced are passed over, whatever they are; of those that were, none may be a field that only a header has.
+// Trailers that were not announced are ignored. Announced trailers may not be fields that are allowed in headers only.
 func TestTrailersThatMayNotBe(t *testing.T) {
 	for announced, want := range map[string]http2.FrameType{"": http2.FrameHeaders, "authorization": http2.FrameRSTStream} {
 		c := newRawClient(t, 10, func(_ http.ResponseWriter, r *http.Request) {

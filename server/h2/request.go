@@ -216,7 +216,7 @@ func (c *conn) readTrailers(st *stream) error {
 	trailer := http.Header{}
 	for _, f := range r.fields {
 		name := canonicalName(f.Name)
-		if f.IsPseudo() || st.r.Trailer != nil && !httpguts.ValidTrailerHeader(name) { // where none are announced, nobody is given any
+		if f.IsPseudo() || st.r.Trailer != nil && !httpguts.ValidTrailerHeader(name) { // trailers that were not announced reach no handler
 			return streamError{st.id, http2.ErrCodeProtocol}
 		}
 		trailer[name] = append(trailer[name], f.Value)

@@ -96,7 +96,7 @@ func parseShared(o *resources.Object) (*keyPair, error) {
 	return k, nil
 }
 
-// CheckRow says what is wrong with a row of authorities or of keys of tokens, without which no server starts; nil for any other.
+// CheckRow returns what is wrong with a row of certificate authorities or of token keys, without which no server starts; nil for any other object.
 func CheckRow(o *resources.Object) error {
 	switch o.Resource {
 	case authority{}.key().Resource:
