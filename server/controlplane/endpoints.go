@@ -32,6 +32,15 @@ type endpoint struct {
 // of two servers that disagree, the one that called it last prevails.
 type endpointSource func(exists bool) ([]endpoint, error)
 
+// of returns the endpoints. Without any, an existing object stays as it is, and a missing one is not created (errNotToBe).
+func (s endpointSource) of(exists bool) ([]endpoint, error) {
+	all, err := s(exists)
+	if err == nil && len(all) == 0 && !exists {
+		err = errNotToBe
+	}
+	return all, err
+}
+
 // endpointGroup holds the endpoints of one EndpointSlice, or of one subset of Endpoints.
 type endpointGroup struct {
 	family    discovery.AddressType
@@ -78,13 +87,16 @@ func (p *Plane) ensureEndpoints(ctx context.Context, source endpointSource) erro
 	var refused refusals // when one form is refused, the other is written nevertheless
 	if t, ok := p.Registry.Catalog().Type("endpoints"); ok {
 		err := p.ensure(ctx, t, metav1.NamespaceDefault, serviceName, func(exists bool, obj runtime.Object) error {
-			all, err := source(exists)
+			all, err := source.of(exists)
 			if err != nil || len(all) == 0 {
 				return err
 			}
 			fillEndpoints(obj.(*core.Endpoints), grouped(all))
 			return nil
 		})
+		if errors.Is(err, errNotToBe) {
+			err = nil
+		}
 		if err := refused.pass(err); err != nil {
 			return err
 		}
@@ -174,7 +186,7 @@ func (p *Plane) ensureEndpointSlice(ctx context.Context, t *resources.Type, numb
 		name = fmt.Sprintf("%s-%d", serviceName, number)
 	}
 	fill := func(exists bool, obj runtime.Object) error {
-		all, err := source(exists)
+		all, err := source.of(exists)
 		if err != nil || len(all) == 0 {
 			return err
 		}
@@ -211,5 +223,5 @@ func (p *Plane) ensureEndpointSlice(ctx context.Context, t *resources.Type, numb
 	}
 }
 
-// errNotToBe says that no endpoints remain for an EndpointSlice, or that its address family, which is immutable, is the wrong one.
-var errNotToBe = errors.New("the EndpointSlice is not as it has to be")
+// errNotToBe says that there are no endpoints for an object, or that the address family of an EndpointSlice, which is immutable, is the wrong one.
+var errNotToBe = errors.New("the endpoints have no such object")

@@ -91,6 +91,31 @@ func follower(t *testing.T, store resources.View, objects []resources.Key) func(
 	}
 }
 
+// While no server has an endpoint, objects that are missing are not created, and others stay as they are.
+func TestNoEndpoints(t *testing.T) {
+	x := newRepairs(t)
+	none := func(bool) ([]endpoint, error) { return nil, nil }
+	paths := []string{"/api/v1/namespaces/default/endpoints/kubernetes", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"}
+	for _, path := range paths {
+		x.send("DELETE", path, "", 200)
+	}
+	if err := x.p.ensureEndpoints(t.Context(), none); err != nil {
+		t.Error(err)
+	}
+	for _, path := range paths {
+		x.send("GET", path, "", 404)
+	}
+	if err := x.p.ensureEndpoints(t.Context(), func(bool) ([]endpoint, error) { return []endpoint{{net.IPv4(192, 0, 2, 1), 443}}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.p.ensureEndpoints(t.Context(), none); err != nil {
+		t.Error(err)
+	}
+	for _, path := range paths {
+		x.send("GET", path, "", 200)
+	}
+}
+
 // If two servers remove an EndpointSlice at the same time, both succeed.
 func TestEndpointSliceRemovedByAnother(t *testing.T) {
 	const path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes-1"
