@@ -1,13 +1,12 @@
 package main
 
 import (
-	"database/sql"
-	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/rowlock/rowlock/sqlstore"
+	"github.com/rowlock/rowlock/sqlstore/sqltest"
 )
 
 // Commands do not upgrade tables of an older version: a server of that version may run beside them, and could not start again on upgraded tables.
@@ -19,21 +18,20 @@ func TestCommandsChangeNoTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
+	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	_, err = db.Exec("ALTER TABLE meta DROP COLUMN ages; UPDATE schema_migrations SET version = version - 1")
-	if err := errors.Join(err, store.Close()); err != nil {
-		t.Fatal(err)
-	}
-	version := func() (v int) {
-		if err := db.QueryRow("SELECT version FROM schema_migrations").Scan(&v); err != nil {
+	ask := func(statement string) [][]string {
+		t.Helper()
+		rows, err := sqltest.Ask(t.Context(), "sqlite://"+path, "", statement)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return v
+		return rows
 	}
+	ask("ALTER TABLE meta DROP COLUMN ages")
+	ask("UPDATE schema_migrations SET version = version - 1")
+	version := func() string { return ask("SELECT version FROM schema_migrations")[0][0] }
 	before := version()
 	backup := filepath.Join(dir, "backup")
 	for _, args := range [][]string{
@@ -45,7 +43,7 @@ func TestCommandsChangeNoTables(t *testing.T) {
 			t.Errorf("%s: %d, %s%s", args, code, stdout, stderr)
 		}
 		if v := version(); v != before {
-			t.Errorf("%s: made version %d of %d", args, v, before)
+			t.Errorf("%s: made version %s of %s", args, v, before)
 		}
 	}
 }
