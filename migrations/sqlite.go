@@ -145,7 +145,7 @@ func sqliteTables(d driver) (tables []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err has what matters
+	defer rows.Close() //nolint:errcheck // rows.Err reports the error
 	for rows.Next() {
 		var text string
 		if err := rows.Scan(&text); err != nil {

@@ -234,7 +234,7 @@ func TestWatchWithoutHandlerPanics(t *testing.T) {
 		from := bufio.NewReader(answer.Body)
 		if line, err := from.ReadString('\n'); err != nil {
 			failed++
-			if err == io.EOF { //nolint:errorlint // that is the one that it must not be
+			if err == io.EOF { //nolint:errorlint // only io.EOF itself is wrong here
 				t.Error("it looks like a watch that came to its end")
 			}
 		} else if !strings.Contains(line, `"name":"a"`) {

@@ -39,7 +39,7 @@ func benchmarkOpenSnapshot(b *testing.B, updated int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer conn.Close(ctx) //nolint:errcheck // it has served
+	defer conn.Close(ctx) //nolint:errcheck // the connection or transaction is no longer needed
 	if _, err := conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM pg_class"); err != nil {
 		b.Fatal(err)
 	}

@@ -210,7 +210,7 @@ func eachRow(rows *sql.Rows, err error) func(visit func(scan func(...any) error)
 		if err != nil {
 			return unavailable(err)
 		}
-		defer rows.Close() //nolint:errcheck // rows.Err has what matters
+		defer rows.Close() //nolint:errcheck // rows.Err reports the error
 		for rows.Next() {
 			if err := visit(rows.Scan); err != nil {
 				if errors.Is(err, errStop) {

@@ -154,7 +154,7 @@ func (l *listener) wait(conn *pgx.Conn) (int64, error) {
 	}
 	revision, err := strconv.ParseInt(n.Payload, 10, 64)
 	if err != nil {
-		return 0, nil //nolint:nilerr // anybody may send anything
+		return 0, nil //nolint:nilerr // any client can send notifications
 	}
 	return revision, nil
 }

@@ -30,7 +30,7 @@ func TestLockThatIsRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer second.release() //nolint:errcheck // its file goes
+	defer second.release() //nolint:errcheck // the test removes the file
 	if late, err := lockOpened(path, gone); late != nil || err != nil {
 		t.Errorf("the file that is gone: %v, %v", late, err)
 	}

@@ -204,7 +204,7 @@ func (m *Move) Follow(ctx context.Context, every time.Duration, progress func(Mo
 	for {
 		if err := m.Copy(ctx, progress); err != nil {
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // it was to end
+				return nil //nolint:nilerr // the caller asked it to end
 			}
 			return err
 		}

@@ -223,7 +223,7 @@ func (t *sourceTable) keysOf(ctx context.Context, tx *sql.Tx, after, upTo []any,
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err has what matters
+	defer rows.Close() //nolint:errcheck // rows.Err reports the error
 	n := strings.Count(t.keys, ",") + 1
 	for rows.Next() {
 		row := rowKey{key: make([]any, n)}

@@ -155,7 +155,7 @@ func resolvedPath(url string) (string, error) {
 		}
 		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 		if err != nil {
-			return path, nil //nolint:nilerr // it is made
+			return path, nil //nolint:nilerr // the file will be created
 		}
 		path = filepath.Join(dir, filepath.Base(path))
 		to, err := os.Readlink(path)

@@ -143,7 +143,7 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.Background()) //nolint:errcheck // it has served
+	defer conn.Close(context.Background()) //nolint:errcheck // the connection or transaction is no longer needed
 	var v version
 	if err := p.query(ctx, conn, "SELECT "+versionSQL).scan(&v.number, &v.name); err != nil {
 		return err

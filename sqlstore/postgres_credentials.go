@@ -56,7 +56,7 @@ func (k *credentials) findsTables(ctx context.Context, found *pgx.ConnConfig) er
 	if err != nil {
 		return fmt.Errorf("it names another user: %w", err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it has served
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the connection or transaction is no longer needed
 	var current, filled sql.NullString
 	if err := conn.QueryRow(ctx, "SELECT current_schema(), ("+filledSchemaSQL+")").Scan(&current, &filled); err != nil {
 		return fmt.Errorf("it names another user: %w", err)

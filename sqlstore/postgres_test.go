@@ -150,7 +150,7 @@ func (s twoServers) Commit(ctx context.Context, writes ...resources.Write) ([]*r
 	}
 	// The reader's own listener may bring it up to date. Then reads see a change before it is announced to watches.
 	s.applying.Lock()
-	s.applying.Unlock()         //nolint:staticcheck // nothing is done here: whoever had it has announced what it applied
+	s.applying.Unlock()         //nolint:staticcheck // only waits: the previous holder has announced its changes
 	for i, o := range objects { // the reader's objects: two servers share no memory
 		if own, err := s.Get(ctx, o.Key, resources.At{Match: resources.Any}); err == nil && own.Revision == o.Revision {
 			objects[i] = own

@@ -64,7 +64,7 @@ func TestReplacedPrimaryComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.lift() //nolint:errcheck // it held nothing
+	defer f.lift() //nolint:errcheck // nothing was fenced
 	var timeline string
 	if err := f.conn.QueryRowContext(ctx, "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)").Scan(&timeline); err != nil || timeline != "00000002" {
 		t.Errorf("a fence is on timeline %s, %v", timeline, err)

@@ -20,7 +20,7 @@ import (
 // through the one connection to Postgres that sees the state.
 type queryTables struct {
 	source *Source
-	ctx    context.Context //nolint:containedctx // a query has one, and SQLite calls in between without it
+	ctx    context.Context //nolint:containedctx // SQLite's callbacks during a query get no context
 	// failure is the error of reading the database. SQLite passes on only its text.
 	failure error
 }
@@ -175,7 +175,7 @@ func (c *rowsCursor) read(statement string, args []any, row func(*sql.Rows) (val
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err has what matters
+	defer rows.Close() //nolint:errcheck // rows.Err reports the error
 	n, bytes := 0, 0
 	for ; bytes < queryBytes && rows.Next(); n++ {
 		values, shown, err := row(rows)

@@ -247,7 +247,7 @@ func (s *Source) eachOf(ctx context.Context, name, statement string, table func(
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err has what matters
+	defer rows.Close() //nolint:errcheck // rows.Err reports the error
 	columns, err := rows.Columns()
 	if err != nil {
 		return err

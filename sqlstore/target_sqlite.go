@@ -85,7 +85,7 @@ func (t *sqliteTarget) fill(ctx context.Context, table string, columns []string,
 	if err != nil {
 		return err
 	}
-	defer statement.Close() //nolint:errcheck // its transaction says what matters
+	defer statement.Close() //nolint:errcheck // the transaction reports the error
 	for {
 		row, err := next()
 		if errors.Is(err, io.EOF) {

@@ -228,7 +228,7 @@ func (s *Source) Objects(ctx context.Context, resource string, visit func(Row) e
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err has what matters
+	defer rows.Close() //nolint:errcheck // rows.Err reports the error
 	for rows.Next() {
 		var r Row
 		if err := rows.Scan(&r.Resource, &r.Namespace, &r.Name, &r.Revision, &r.Fields, &r.Data, &r.Expires); err != nil {

@@ -58,7 +58,7 @@ func (v *verifier) writes(ctx context.Context) (last, sum int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err has what matters
+	defer rows.Close() //nolint:errcheck // rows.Err reports the error
 	for rows.Next() {
 		var r revisionRow
 		if err := r.scan(rows.Scan); err != nil {

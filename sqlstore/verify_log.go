@@ -68,7 +68,7 @@ FROM changes ORDER BY revision`)
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err has what matters
+	defer rows.Close() //nolint:errcheck // rows.Err reports the error
 	last := v.floor
 	for rows.Next() {
 		var c logged

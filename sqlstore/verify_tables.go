@@ -92,7 +92,7 @@ func (v *verifier) texts(ctx context.Context, statement string) (texts []string,
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err has what matters
+	defer rows.Close() //nolint:errcheck // rows.Err reports the error
 	for rows.Next() {
 		var text string
 		if err := rows.Scan(&text); err != nil {

@@ -201,7 +201,7 @@ func verifyDamaged(t *testing.T, db *sql.DB, prelude string, damages []damage, o
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer tx.Rollback() //nolint:errcheck // it has served
+			defer tx.Rollback() //nolint:errcheck // the connection or transaction is no longer needed
 			for _, statement := range append([]string{prelude}, strings.Split(statements, "; ")...) {
 				if statement == "" || statement == "END" {
 					continue
@@ -313,7 +313,7 @@ func TestVerifyEncrypted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback() //nolint:errcheck // it has served
+	defer tx.Rollback() //nolint:errcheck // the connection or transaction is no longer needed
 	for _, name := range []string{"a", "old"} {
 		var data string
 		if err := tx.QueryRow("SELECT data FROM objects WHERE name = $1", name).Scan(&data); err != nil {

@@ -173,7 +173,7 @@ func newStoredTypes(ctx context.Context, source *sqlstore.Source) (*storedTypes,
 		}
 		decoded, err := definitions.DecodeStored(resources.LoadObject(r.Key, r.Revision, []byte(r.Data), nil, nil))
 		if err != nil {
-			return nil //nolint:nilerr // it is found again, and told of, when it is its turn
+			return nil //nolint:nilerr // the check of the object reports the error
 		}
 		if d, ok := decoded.(*apiextensionsv1.CustomResourceDefinition); ok {
 			s.defined[schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}.String()] = d

@@ -56,7 +56,7 @@ type schemaFinder func(version string) (s *structuralschema.Structural, ok bool,
 func (d *definition) known(version string) (s *structuralschema.Structural, ok bool, err error) {
 	v, err := d.schema(version)
 	if err != nil || v.structural == nil {
-		return nil, false, nil //nolint:nilerr // validation refuses what is in such a version
+		return nil, false, nil //nolint:nilerr // validation refuses objects of such a version
 	}
 	return v.structural, true, nil
 }

@@ -33,7 +33,7 @@ type response struct {
 
 var (
 	_ http.Flusher       = (*response)(nil)
-	_ http.CloseNotifier = (*response)(nil) //nolint:staticcheck // what wraps writers may ask for it
+	_ http.CloseNotifier = (*response)(nil) //nolint:staticcheck // wrappers of writers may use it
 )
 
 var errOver = errors.New("http2: the handler has returned")

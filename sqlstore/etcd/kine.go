@@ -71,7 +71,7 @@ func (s *kineSnapshot) Each(ctx context.Context, prefix string, visit func(Entry
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err has what matters
+	defer rows.Close() //nolint:errcheck // rows.Err reports the error
 	for rows.Next() {
 		var e Entry
 		var seconds int64

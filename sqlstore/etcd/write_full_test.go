@@ -22,7 +22,7 @@ func writeUpTo(limit uint64, path string, by naming) (size uint64, err error) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &bound); err != nil {
 		return 0, err
 	}
-	defer syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before) //nolint:errcheck // what was there may be set again
+	defer syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before) //nolint:errcheck // the old limit may always be restored
 	w, err := create(path, by)
 	if err != nil {
 		return 0, err

@@ -112,7 +112,7 @@ func find(look func() string, name, missing string) (found string, err error) {
 func install(name string) error {
 	apt, err := exec.LookPath("apt-get")
 	if err != nil || os.Geteuid() != 0 {
-		return nil //nolint:nilerr // what is missing is said by who looks for it
+		return nil //nolint:nilerr // the caller reports missing programs
 	}
 	// A fresh machine has no lists of packages yet.
 	for _, args := range [][]string{{"update", "-qq"}, {"install", "-y", "-qq", "--no-install-recommends", name}} {
@@ -196,7 +196,7 @@ func (c *Cluster) Start() error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() //nolint:errcheck // the process has its own
+	defer log.Close() //nolint:errcheck // the process has a descriptor of its own
 	args := []string{"-D", c.data(), "-k", c.dir}
 	for _, s := range append([]string{"listen_addresses=", "max_connections=300"}, c.settings...) {
 		args = append(args, "-c", s)

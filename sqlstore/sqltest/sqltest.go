@@ -34,7 +34,7 @@ func Ask(ctx context.Context, url, schema, statement string) (rows [][]string, e
 	if err != nil {
 		return nil, err
 	}
-	defer found.Close() //nolint:errcheck // Err has what matters
+	defer found.Close() //nolint:errcheck // Err reports the error
 	columns, err := found.Columns()
 	if err != nil {
 		return nil, err

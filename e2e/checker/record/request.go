@@ -100,7 +100,7 @@ func (r *recorder) ask(ctx context.Context, target Target, method, path, content
 		return nil, 0, errNotSent
 	}
 	if err != nil {
-		return nil, 0, nil //nolint:nilerr // that there was no answer is what is recorded
+		return nil, 0, nil //nolint:nilerr // the record says that there was no answer
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)

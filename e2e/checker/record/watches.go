@@ -127,7 +127,7 @@ func (r *recorder) stream(ctx context.Context, w *history.Watch, lasts time.Dura
 	target.Client = r.crowd.streams(&target, w)
 	response, err := send(ctx, target, http.MethodGet, r.path("", r.watchQuery(w, lasts)), "", nil)
 	if err != nil {
-		return reached.Load(), false, nil //nolint:nilerr // that there was no answer is what is recorded
+		return reached.Load(), false, nil //nolint:nilerr // the record says that there was no answer
 	}
 	defer response.Body.Close()
 	if w.Code = response.StatusCode; w.Code != http.StatusOK {
