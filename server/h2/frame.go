@@ -72,7 +72,7 @@ func (c *conn) readFrame() error {
 }
 
 // judged counts the stream of a frame that ends the connection among the processed streams (6.8), or the client would send the wrong request again. A
-// frame that cannot be read has no stream.
+// frame that cannot be read has no stream. A GOAWAY never names a higher stream than one before it: the client may have sent the others elsewhere.
 func (c *conn) judged(h head, code connError) {
 	switch h.typ {
 	case http2.FrameHeaders, http2.FrameContinuation, http2.FrameData, http2.FrameRSTStream, http2.FrameWindowUpdate:
@@ -84,7 +84,9 @@ func (c *conn) judged(h head, code connError) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.maxID = max(c.maxID, h.id)
+	if !c.goingAway {
+		c.maxID = max(c.maxID, h.id)
+	}
 }
 
 func (c *conn) frame(h head) error {

@@ -231,6 +231,20 @@ func TestLastStreamOfGoAway(t *testing.T) {
 	}
 }
 
+// The last stream of a GOAWAY is not higher than that of an earlier GOAWAY.
+func TestLastStreamOfSecondGoAway(t *testing.T) {
+	c := newRawClient(t, 10, func(http.ResponseWriter, *http.Request) {})
+	c.must(c.WriteGoAway(0, http2.ErrCodeNo, nil)) // the server answers with one
+	c.must(c.WriteWindowUpdate(8, 1))
+	f, _ := c.until(func(f http2.Frame) bool {
+		g, ok := f.(*http2.GoAwayFrame)
+		return ok && g.ErrCode == http2.ErrCodeProtocol
+	}).(*http2.GoAwayFrame)
+	if f == nil || f.LastStreamID != 0 {
+		t.Errorf("%v, want the last stream 0", f)
+	}
+}
+
 // Trailers that were not announced are ignored. Announced trailers may not be fields that are allowed in headers only.
 func TestTrailersThatMayNotBe(t *testing.T) {
 	for announced, want := range map[string]http2.FrameType{"": http2.FrameHeaders, "authorization": http2.FrameRSTStream} {

@@ -205,7 +205,7 @@ func (c *conn) refused(r *http.Request) http.HandlerFunc {
 	}
 }
 
-// readTrailers reads the trailers of a body (8.1).
+// readTrailers reads the trailers of a body (8.1). It does not use st.r, which a response that outlives its handler has dropped.
 func (c *conn) readTrailers(st *stream) error {
 	r := &c.header
 	c.mu.Lock()
@@ -216,7 +216,7 @@ func (c *conn) readTrailers(st *stream) error {
 	trailer := http.Header{}
 	for _, f := range r.fields {
 		name := canonicalName(f.Name)
-		if f.IsPseudo() || st.r.Trailer != nil && !httpguts.ValidTrailerHeader(name) { // trailers that were not announced reach no handler
+		if f.IsPseudo() || st.announced && !httpguts.ValidTrailerHeader(name) { // trailers that were not announced reach no handler
 			return streamError{st.id, http2.ErrCodeProtocol}
 		}
 		trailer[name] = append(trailer[name], f.Value)

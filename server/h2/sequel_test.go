@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 // testSequel sends the strings it is given, and ends at an empty one.
@@ -152,6 +153,25 @@ func TestSequel(t *testing.T) {
 			t.Error("an answer has ended twice")
 		}
 	}
+}
+
+// Trailers may follow when the handler of a response has returned, and its request is gone.
+func TestTrailersForSequel(t *testing.T) {
+	h, made := sequels(t, time.Minute)
+	c := newRawClient(t, 10, h)
+	c.open(1, "/", false)
+	s := <-made
+	s.say("first")
+	c.data(1, "first")
+	c.resting()
+	c.block.Reset()
+	c.must(c.encoder.WriteField(hpack.HeaderField{Name: "x-sum", Value: "1"}))
+	c.must(c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.block.Bytes(), EndHeaders: true, EndStream: true}))
+	s.say("last")
+	c.data(1, "last")
+	c.heard()
+	s.say("last of all")
+	c.data(1, "last of all")
 }
 
 // A panic of a step, of a handler that was about to return, or of End, ends its stream and no other.

@@ -26,6 +26,7 @@ type stream struct {
 	next   *Continued // continues the response after the handler; nil: nothing does
 
 	remoteClosed bool // the client has sent everything
+	announced    bool // the request names trailers
 	closed       bool
 	err          error // why it is closed
 	body         body
@@ -66,6 +67,7 @@ func (c *conn) open() error {
 		return streamError{r.id, http2.ErrCodeRefusedStream} // 5.1.2
 	}
 	st.r, st.head, st.serve, st.window = req, req.Method == http.MethodHead, c.handler.ServeHTTP, c.initial
+	st.announced = req.Trailer != nil
 	if refuse := c.refused(req); refuse != nil {
 		st.serve = refuse
 	}
