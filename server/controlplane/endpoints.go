@@ -186,6 +186,7 @@ func (p *Plane) ensureEndpointSlice(ctx context.Context, t *resources.Type, numb
 		name = fmt.Sprintf("%s-%d", serviceName, number)
 	}
 	fill := func(exists bool, obj runtime.Object) error {
+		more, others = false, false // this may be called again, for what has become of the slice
 		all, err := source.of(exists)
 		if err != nil || len(all) == 0 {
 			return err

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"net"
 	"slices"
 	"testing"
@@ -114,6 +115,33 @@ func TestNoEndpoints(t *testing.T) {
 	for _, path := range paths {
 		x.send("GET", path, "", 200)
 	}
+}
+
+// When the last endpoint goes while a server removes an EndpointSlice, the server does not wait for the next one.
+func TestLastEndpointGoesMeanwhile(t *testing.T) {
+	const path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes-1"
+	x := newRepairs(t)
+	both := []endpoint{{net.IPv4(192, 0, 2, 1), 443}, {net.IPv4(192, 0, 2, 2), 6443}}
+	if err := x.p.ensureEndpoints(t.Context(), func(bool) ([]endpoint, error) { return both, nil }); err != nil {
+		t.Fatal(err)
+	}
+	slice, _ := x.p.Registry.Catalog().Type(slicesResource)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	calls := 0
+	more, others, err := x.p.ensureEndpointSlice(ctx, slice, 1, 1, func(exists bool) ([]endpoint, error) {
+		if calls++; calls > 10 {
+			cancel()
+		}
+		if !exists {
+			return nil, nil
+		}
+		return both[:1], nil
+	})
+	if more || others || err != nil || calls > 10 {
+		t.Errorf("more %v, others %v, %v after %d calls", more, others, err, calls)
+	}
+	x.send("GET", path, "", 404)
 }
 
 // If two servers remove an EndpointSlice at the same time, both succeed.
