@@ -108,6 +108,20 @@ func (o *kubeAPIServerOptions) setDefaults(acting, own *pflag.FlagSet) {
 	o.serve.admission.besides = nil
 	o.serve.proxies.onlyNamed, o.serve.tokens.onlyKeyFiles = true, true
 	o.serve.authorization.modes, acting.Lookup("authorization-mode").DefValue = []string{modes.ModeAlwaysAllow}, "[AlwaysAllow]"
+	for name, usage := range otherUsages {
+		acting.Lookup(name).Usage = usage
+	}
+}
+
+// otherUsages are the texts of flags that differ from those of serve.
+var otherUsages = map[string]string{
+	"advertise-address": "`address` of the endpoint of the Service kubernetes (default: that of --bind-address, or the address of the default route)",
+	"service-account-key-file": "`file` with keys in PEM, public or private, that verify ServiceAccount tokens; may be given several times; read once. " +
+		"Without this flag, the key that signs verifies, too",
+	"requestheader-username-headers":     "`header` with the name of the user; only the headers that these flags name are trusted",
+	"requestheader-group-headers":        "`header` with the groups of the user",
+	"requestheader-extra-headers-prefix": "`prefix` of headers with extra attributes of the user",
+	"requestheader-uid-headers":          "`header` with the UID of the user; X-Remote-Uid has to be among them",
 }
 
 func (o *kubeAPIServerOptions) addFlags(flags *pflag.FlagSet) {

@@ -58,7 +58,7 @@ func (o *httpOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.hsts, "strict-transport-security-directives", nil, "`directives` of HSTS: max-age=31536000,includeSubDomains,preload")
 	flags.BoolVar(&o.sharesAddress, "permit-address-sharing", false, "listen with SO_REUSEADDR")
 	flags.BoolVar(&o.sharesPort, "permit-port-sharing", false, "listen with SO_REUSEPORT, so that several servers can share a port")
-	flags.DurationVar(&o.requestTimeout, "request-timeout", time.Minute, "time limit of requests other than watches")
+	flags.DurationVar(&o.requestTimeout, "request-timeout", time.Minute, "time limit of requests, except for streams: watches, logs, exec, attach, port-forward, proxies")
 	flags.IntVar(&o.watchTimeout, "min-request-timeout", 1800, "shortest time in seconds after which the server ends a watch")
 	flags.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 0, "how long a server keeps serving after SIGTERM, while /readyz already fails")
 	flags.BoolVar(&o.retryAfter, "shutdown-send-retry-after", false, "while the last requests finish after SIGTERM, answer new ones with 429 instead of refusing connections")

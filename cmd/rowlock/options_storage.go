@@ -51,7 +51,7 @@ func (o *storageOptions) addDatabaseFlags(flags *pflag.FlagSet) {
 	flags.Lookup("datastore").Annotations = map[string][]string{classified: {"true"}} // it may contain a password
 	flags.StringVar(&o.datastoreFile, "datastore-file", "", "`file` with the URL of the database; each new connection uses the user, password and certificates that it has then")
 	flags.StringVar(&o.schema, "schema", "",
-		"`name` of the Postgres schema of the tables, created if missing; each schema is a control plane of its own "+
+		"`name` of the Postgres schema of the tables, which a server creates if it is missing; each schema is a control plane of its own "+
 			"(default: the first schema of the search path)")
 }
 

@@ -35,8 +35,8 @@ func newVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Check a database or a backup for damage",
-		Long: "Reads a whole database or backup, and reports what is wrong and what to do: tables and indexes, each object by its type, the log of\n" +
-			"changes by itself and against the objects, the object history, and the counter of revisions. Nothing is changed.\n\n" +
+		Long: "Reads a whole database or backup, and reports what is wrong and what to do: tables and indexes, each object by its type, the server's\n" +
+			"own rows, the log of changes by itself and against the objects, the object history, and the counter of revisions. Nothing is changed.\n\n" +
 			"It reads a consistent state, also while a server runs, which it slows down; it can check a copy or a backup instead. A backup\n" +
 			"is restored into a temporary directory, which needs the space. Encrypted objects are checked with the servers'\n" +
 			"--encryption-provider-config.\n\n" +
