@@ -80,11 +80,14 @@ func OpenSource(ctx context.Context, o Options) (_ *Source, err error) {
 	return s, nil
 }
 
-// CheckTables returns an error for tables of an older version, which Open would upgrade. Only servers upgrade tables: the servers that run beside a
-// command may be of a release that could not start again on upgraded tables. CheckTables leaves a database that cannot be read to Open, which returns
-// the error.
+// CheckTables returns an error for tables of an older version, which Open would upgrade, and ErrNoTables for a database without tables, which Open
+// would create. Only servers do that: those that run beside a command may be of a release that could not start again on upgraded tables, and a
+// database without tables may have the tables in another schema. CheckTables leaves a database that cannot be read to Open, which returns the error.
 func CheckTables(ctx context.Context, o Options) error {
 	s, err := OpenSource(ctx, o)
+	if errors.Is(err, ErrNoTables) {
+		return err
+	}
 	if err != nil {
 		return nil //nolint:nilerr // see above
 	}

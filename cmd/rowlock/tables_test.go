@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -44,6 +45,29 @@ func TestCommandsChangeNoTables(t *testing.T) {
 		}
 		if v := version(); v != before {
 			t.Errorf("%s: made version %s of %s", args, v, before)
+		}
+	}
+}
+
+// Commands create neither a schema nor tables, where the name of a schema is mistyped, say.
+func TestCommandsCreateNoTables(t *testing.T) {
+	c := newPostgres(t)
+	keys := filepath.Join(t.TempDir(), "keys.yaml")
+	if err := os.WriteFile(keys, []byte("apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\n"+
+		"resources: [{resources: [secrets], providers: [{identity: {}}]}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"token", "list"}, {"token", "create", "--user", "jane"}, {"token", "revoke", "x"}, {"keys", "add"}, {"keys", "replace", "ca"},
+		{"rewrite", "--encryption-provider-config", keys}, {"backup", filepath.Join(t.TempDir(), "backup")}, {"verify"}, {"sql", "SELECT 1"},
+	} {
+		code, stdout, stderr := command(t, append(args, "--data-dir", t.TempDir(), "--datastore", c.URL(), "--schema", "none")...)
+		if code != exitFailure || !strings.Contains(stderr, "has no tables of rowlock") {
+			t.Errorf("%s: %d, %s%s", args, code, stdout, stderr)
+		}
+		rows, err := sqltest.Ask(t.Context(), c.URL(), "public", "SELECT nspname FROM pg_namespace WHERE nspname = 'none'")
+		if err != nil || len(rows) > 0 {
+			t.Fatalf("%s: made the schemas %v, %v", args, rows, err)
 		}
 	}
 }
