@@ -46,10 +46,11 @@ const adminTimeout = time.Minute
 func (o *adminOptions) addFlags(flags *pflag.FlagSet) {
 	o.flags = flags
 	addDataDirFlag(flags, &o.dataDir)
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "",
-		"kubeconfig `file` of a running server, with the user to ask as (default: admin.kubeconfig of the data directory; if --data-dir is not "+
-			"given and the default directory has none, KUBECONFIG)")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file` of a running server, with the user to ask as"+defaultKubeconfig)
 }
+
+// defaultKubeconfig is the end of the text of --kubeconfig.
+const defaultKubeconfig = " (default: admin.kubeconfig of the data directory; if --data-dir is not given and the default directory has none, KUBECONFIG)"
 
 func (o *adminOptions) complete() (err error) {
 	if o.kubeconfig == "" {

@@ -40,7 +40,7 @@ func (o *partOptions) addFlags(flags *pflag.FlagSet) {
 			"The type is written as for kubectl (deploy, deployments, deployments.apps, Deployment)")
 	flags.Int64Var(&o.revision, "revision", 0, "`number` of the write to go back to, for the object that is named in place of the file; 'rowlock history' lists the writes")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "with --namespace, --object or --revision: report what would be done, and change nothing")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "with --namespace, --object or --revision: kubeconfig `file` of the server (default: admin.kubeconfig of the data directory)")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "with --namespace, --object or --revision: kubeconfig `file` of the server"+defaultKubeconfig)
 	flags.StringVar(&o.encryption.file, "encryption-provider-config", "",
 		"with --namespace or --object: `file` with the EncryptionConfiguration of the server of the backup, to decrypt its objects (docs/encryption.md)")
 }
