@@ -46,7 +46,7 @@ var moreObjects = map[string][]string{
 	"/api/v1/namespaces/default/services": {`{"metadata":{"name":"headless"},"spec":{"clusterIP":"None","ports":[{"port":1}]}}`,
 		`{"metadata":{"name":"out"},"spec":{"type":"ExternalName","externalName":"x.example"}}`},
 	"/apis/events.k8s.io/v1/namespaces/default/events": {`{"metadata":{"name":"series"},"eventTime":"2026-01-01T00:00:00.000000Z","reportingController":"x","reportingInstance":"y","action":"a","reason":"R",
-		"type":"Normal","note":"the note","regarding":{"kind":"Pod","namespace":"default","name":"e2e"},"series":{"count":7,"lastObservedTime":"2026-01-01T00:00:00.000000Z"}}`},
+		"type":"Normal","note":"the note","regarding":{"kind":"Pod","namespace":"default","name":"e2e"},"series":{"count":7,"lastObservedTime":"2026-01-02T03:04:05.000000Z"}}`},
 	"/apis/policy/v1/namespaces/default/poddisruptionbudgets": {`{"metadata":{"name":"percent"},"spec":{"maxUnavailable":"20%","selector":{"matchLabels":{"a":"b"}}}}`},
 	"/apis/networking.k8s.io/v1/namespaces/default/ingresses": {`{"metadata":{"name":"classed"},"spec":{"ingressClassName":"nginx","rules":[{"host":"a.example"},{"host":"b.example"}]}}`},
 }
@@ -204,6 +204,10 @@ func TestViewsHaveValues(t *testing.T) {
 				}
 			}
 		}
+	}
+	const last = "2026-01-02T03:04:05.000000Z" // kubectl prints the time since
+	if text := runs(t, "sql", "--data-dir", dir, "-o", "csv", "SELECT last_time FROM events WHERE name = 'series'"); !strings.Contains(text, last) {
+		t.Errorf("the last time of a series is %q, want %s", text, last)
 	}
 	if types < 50 || compared < 350 {
 		t.Errorf("%d values of %d types were compared", compared, types)

@@ -68,7 +68,7 @@ var builtin = map[string][]Column{
 		text("timeadded", "spec.taint.timeAdded")},
 	"endpointslices.discovery.k8s.io": {text("addresstype", "addressType")},
 	"events": {text("type", "type"), text("reason", "reason"), text("message", "message"), at("count", Text, "series.count", "count"),
-		text("last_time", "lastTimestamp"), text("involved_kind", "involvedObject.kind"), text("involved_namespace", "involvedObject.namespace"),
+		at("last_time", Text, "series.lastObservedTime", "lastTimestamp"), text("involved_kind", "involvedObject.kind"), text("involved_namespace", "involvedObject.namespace"),
 		text("involved_name", "involvedObject.name"), text("involved_uid", "involvedObject.uid"),
 		text("subobject", "involvedObject.fieldPath")},
 	"flowschemas.flowcontrol.apiserver.k8s.io": {text("prioritylevel", "spec.priorityLevelConfiguration.name"),
