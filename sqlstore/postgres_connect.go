@@ -106,7 +106,10 @@ func (p *postgresDriver) evict() {
 	b.Queue(asItselfSQL)
 	q := query{ctx, p.pool, b, b.Queue(evictSQL, p.limits.idle.Seconds(), p.schema)}
 	err := q.scan(&ended)
-	if err != nil || ended > 0 {
-		p.logger.Warn("another server held the lock of the counter and did not go on", "connectionsEnded", ended, "error", err)
+	switch {
+	case err != nil:
+		p.logger.Warn("could not look for a server that holds the lock of the counter and does not go on", "error", err)
+	case ended > 0:
+		p.logger.Warn("another server held the lock of the counter and did not go on", "connectionsEnded", ended)
 	}
 }

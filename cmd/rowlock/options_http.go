@@ -46,7 +46,7 @@ type httpOptions struct {
 func (o *httpOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.minTLS, "tls-min-version", "", "oldest `version` of TLS: VersionTLS12 (default) or VersionTLS13")
 	flags.StringSliceVar(&o.ciphers, "tls-cipher-suites", nil, "cipher `suites` of TLS 1.2, by Go's names (default: Go's)")
-	flags.Int32SliceVar(&o.curves, "tls-curve-preferences", nil, "key exchange mechanisms, as numbers of Go's crypto/tls.CurveID (default: Go's)")
+	flags.Int32SliceVar(&o.curves, "tls-curve-preferences", nil, "key exchange mechanisms, as numbers of Go's crypto/tls.CurveID; none: Go's defaults")
 	flags.Var(cliflag.NewNamedCertKeyArray(&o.sni), "tls-sni-cert-key",
 		"additional serving certificate for clients that ask for one of its names (SNI): `cert,key` or cert,key:name,*.name; may be given several times; reloaded when it changes")
 	flags.Lookup("tls-sni-cert-key").DefValue = "" // an empty value can be given, unlike the [] of this kind of flag
