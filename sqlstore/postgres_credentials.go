@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -20,7 +21,19 @@ type credentials struct {
 	mu      sync.Mutex
 	last    *pgx.ConnConfig // as last read
 	said    string          // the last error that was logged
+	verdict verdict
 }
+
+// verdict says whether another user may be taken.
+type verdict struct {
+	url string // which names the user
+	err error
+	at  time.Time
+}
+
+// verdictHolds is how long a verdict holds for the same URL. All connections that are being made wait for one that asks,
+// so they must not ask again and again if it takes long.
+const verdictHolds = 10 * time.Second
 
 // renew sets the credentials of a connection that is about to be made. If they cannot be read, because a file is being
 // written for example, the last ones are used.
@@ -33,7 +46,11 @@ func (k *credentials) renew(ctx context.Context, c *pgx.ConnConfig) {
 	case !slices.Equal(places(c), places(found)):
 		err = errors.New("it names another database, for which the server has to be started anew")
 	case k.options.Schema == "" && c.User != found.User && (k.last == nil || k.last.User != found.User):
-		err = k.findsTables(ctx, found)
+		if k.verdict.url != found.ConnString() || time.Since(k.verdict.at) > verdictHolds {
+			err = k.findsTables(ctx, found)
+			k.verdict = verdict{found.ConnString(), err, time.Now()}
+		}
+		err = k.verdict.err
 	}
 	if err == nil {
 		k.last, k.said = found, ""
@@ -48,10 +65,15 @@ func (k *credentials) renew(ctx context.Context, c *pgx.ConnConfig) {
 }
 
 // findsTables refuses another user whose search path, which may contain a schema named after the user, leads to other
-// tables. This server's connections name their schema, but those of the next start would not.
+// tables. This server's connections name their schema, but those of the next start would not. A database that does not
+// answer in limits.ping is a refusal, too: the connections that are made wait for this.
 func (k *credentials) findsTables(ctx context.Context, found *pgx.ConnConfig) error {
+	limit := k.options.limits.ping
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	config := found.Copy()
-	config.ConnectTimeout, config.DefaultQueryExecMode = connectTimeout, pgx.QueryExecModeExec
+	config.ConnectTimeout = limit / time.Duration(len(places(found))-1) // of each host
+	config.DefaultQueryExecMode, config.DialFunc = pgx.QueryExecModeExec, briefly(config.DialFunc)
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return fmt.Errorf("it names another user: %w", err)

@@ -1,14 +1,20 @@
 package sqlstore
 
 import (
+	"context"
 	"crypto/rand"
+	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
 )
 
 // A running server reads a changed password from its file, and need not be restarted.
@@ -151,4 +157,77 @@ func TestRoleExchanged(t *testing.T) {
 	if !strings.Contains(log.String(), "whose search path does not lead to the tables in the schema") {
 		t.Errorf("the log has %s", log.String())
 	}
+}
+
+// A database that accepts another user and then does not answer stops no connections: they are made as the previous
+// user, soon, and only the first one asks.
+func TestCredentialsOfSilentDatabase(t *testing.T) {
+	t.Parallel()
+	port, accepted := silentPostgres(t)
+	as := func(user string) string {
+		return "postgres://" + user + "@127.0.0.1:" + port + "/database?sslmode=disable"
+	}
+	k := credentials{options: &Options{Logger: slog.New(slog.DiscardHandler), limits: limits{ping: 300 * time.Millisecond},
+		RereadURL: func() (string, error) { return as("two"), nil }}}
+	began := time.Now()
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			config, err := parsePostgres(as("one"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if k.renew(t.Context(), config.ConnConfig); config.ConnConfig.User != "one" {
+				t.Errorf("the user is %s", config.ConnConfig.User)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(began); took > 2*time.Second || accepted.Load() != 1 {
+		t.Errorf("it took %v, and %d asked", took, accepted.Load())
+	}
+}
+
+// silentPostgres starts a server that accepts each user and answers no statement. It returns its port, and how many
+// users it has accepted.
+func silentPostgres(t *testing.T) (port string, accepted *atomic.Int32) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	t.Cleanup(func() { l.Close() })
+	accepted = &atomic.Int32{}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			ended := context.AfterFunc(ctx, func() { conn.Close() }) // the client waits two seconds for that
+			go func() {
+				defer ended()
+				defer conn.Close()
+				b := pgproto3.NewBackend(conn, conn)
+				if first, err := b.ReceiveStartupMessage(); err != nil {
+					return
+				} else if _, ok := first.(*pgproto3.StartupMessage); !ok {
+					return // a cancel request
+				}
+				accepted.Add(1)
+				b.Send(&pgproto3.AuthenticationOk{})
+				b.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+				if b.Flush() == nil {
+					_, _ = io.Copy(io.Discard, conn)
+				}
+			}()
+		}
+	}()
+	_, port, err = net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port, accepted
 }
