@@ -177,13 +177,14 @@ func (p *postgresDriver) probe(ctx context.Context, config *pgxpool.Config, sche
 	}
 	// All connections use the schema of this moment: the role's search path may change, or get a schema that comes
 	// first, and that schema has another store, or none.
-	p.prelude = setSearchPath(p.schema)
+	//
+	// Without jit = off, the planner expects hundreds of rows in a table of one row that was never analyzed, and compiles
+	// the recorder's statement of a millisecond, which takes a hundred.
+	p.prelude = setSearchPath(p.schema) + ", set_config('jit', 'off', true)"
 	if !p.pooled {
-		// A pooler may refuse this parameter at the start of a connection, and has no other way to set it for a
-		// session; the database accepts it.
+		// A pooler may refuse these parameters at the start of a connection, and has no other way to set them for a
+		// session; the database accepts them.
 		config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{p.schema}.Sanitize()
-		// The planner expects hundreds of rows in a table of one row that was never analyzed, and compiles the recorder's
-		// statement of a millisecond, which takes a hundred.
 		config.ConnConfig.RuntimeParams["jit"] = "off"
 		p.prelude = ""
 	}

@@ -173,6 +173,12 @@ func TestPostgresCompilesNothing(t *testing.T) {
 	if err := h.store.db.reads.QueryRowContext(t.Context(), "SHOW jit").Scan(&jit); err != nil || jit != "off" {
 		t.Errorf("jit is %s, %v", jit, err)
 	}
+	pooled := h.options()
+	pooled.URL = poolerBefore(t, c).URL()
+	p := openStore(t, pooled).peers.db
+	if err := p.query(t.Context(), p.pool, "SELECT current_setting('jit')").scan(&jit); err != nil || jit != "off" || !p.pooled {
+		t.Errorf("behind a pooler jit is %s, %v", jit, err)
+	}
 }
 
 // A server that hangs while it holds the counter is ended even if the role may not take as long for a statement as a server would wait for the counter.
