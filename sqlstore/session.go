@@ -46,6 +46,10 @@ const (
 AND mode = 'ExclusiveLock' AND classid = $1::int::oid AND objid = $2::int::oid AND pid <> pg_backend_pid()
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
+	// patientSQL removes the time limits of a role, which would end the session while it waits for the counter, for
+	// example. Callers limit all statements themselves. Only Postgres 17 and later have transaction_timeout.
+	patientSQL = `SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('statement_timeout', 'transaction_timeout')`
+
 	// enterSQL takes the lock of a server. Its settings let the kernel notice a machine that is gone, and the database
 	// a server that hangs and sends no queries any more. This connection's writes need not survive it: hence
 	// synchronous_commit off.
@@ -245,6 +249,7 @@ func (s *Session) enter(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limits().read)
 	defer cancel()
 	succeed := &pgx.Batch{}
+	succeed.Queue(patientSQL)
 	succeed.Queue(asItselfSQL)
 	succeed.Queue(succeedSQL, s.class, s.id)
 	if err := conn.SendBatch(ctx, succeed).Close(); err != nil {
@@ -257,7 +262,7 @@ func (s *Session) enter(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	_, err := conn.Exec(ctx, awaitCommitSQL)
-	if waitedInVain(err) {
+	if isLockTimeout(err) {
 		// A commit waits for a synchronous standby, perhaps for long. Its changes are found at the next look at the
 		// log.
 		s.store.logger.Warn("a commit of another server hangs, its changes may be seen late", "error", err)
