@@ -94,7 +94,8 @@ const asItselfSQL = `SELECT set_config('role', 'none', true)`
 // so long. The database itself ends connections that are idle in a transaction, but a client that was stopped in the
 // middle of a statement does not count as idle.
 const evictSQL = `SELECT count(pg_terminate_backend(l.pid)) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-WHERE l.relation = (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $2 AND c.relname = 'meta') AND l.mode = 'RowShareLock' AND l.granted AND a.usename = current_user
+WHERE l.relation = (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $2 AND c.relname = 'meta') AND l.mode = 'RowShareLock' AND l.granted
+AND (pg_has_role(a.usesysid, 'USAGE') OR pg_has_role('pg_signal_backend', 'USAGE'))
 AND a.wait_event = 'ClientRead' AND a.state_change < clock_timestamp() - make_interval(secs => $1)`
 
 // evict ends the transaction of a server that hangs while it holds the lock of the counter.

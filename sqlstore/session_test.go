@@ -263,6 +263,57 @@ func TestSessionOfActingRole(t *testing.T) {
 	}
 }
 
+// A role's time limits do not end a session that begins while another server holds the counter.
+func TestSessionTakesItsTime(t *testing.T) {
+	ctx := testContext(t)
+	h, c := newBreakable(t)
+	h.close(t)
+	h.limits = usualLimits
+	h.limits.read = 4 * time.Second // half of it for the counter
+	h.store = h.open(t)
+	sees(t, h.store, 1) // before that, its own session would wait for the counter as well
+	holder := admin(t, c.URL())
+	if _, err := holder.Exec(ctx, setSearchPathOf(h.schema)+"; BEGIN; SELECT FROM meta FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	beImpatient(t, admin(t, c.URL()))
+	conn := admin(t, c.URL())
+	if _, err := conn.Exec(ctx, setSearchPathOf(h.schema)); err != nil {
+		t.Fatal(err)
+	}
+	if err := newSession(h.store, h.store.Session().class).enter(ctx, conn); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(ctx, "SELECT pg_sleep(1.5)"); err != nil {
+		t.Errorf("after it has begun: %v", err)
+	}
+}
+
+// A server ends a connection of another user that hangs if its own role may see and end it.
+func TestEvictsOtherUser(t *testing.T) {
+	ctx := testContext(t)
+	c := newCluster(t)
+	conn := admin(t, c.URL())
+	for _, statement := range []string{"CREATE ROLE owner", "GRANT CREATE ON DATABASE postgres TO owner", "CREATE ROLE app LOGIN IN ROLE owner, pg_signal_backend, pg_read_all_stats",
+		"ALTER ROLE app SET role = 'owner'", "CREATE ROLE other LOGIN IN ROLE owner", "ALTER ROLE other SET role = 'owner'"} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	as := func(user string) string { return strings.Replace(c.URL(), "user=postgres", "user="+user, 1) }
+	h := newPostgresHarnessAt(t, as("app"))
+	hasten(t, h.store)
+	hangs := admin(t, as("other"))
+	if _, err := hangs.Exec(ctx, setSearchPathOf(h.schema)+"; BEGIN; SELECT FROM meta FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(1200 * time.Millisecond)
+	h.store.peers.db.evict()
+	if _, err := hangs.Exec(ctx, "COMMIT"); err == nil {
+		t.Error("who has the counter and does not go on was not ended")
+	}
+}
+
 func setSearchPathOf(schema string) string {
 	return "SET search_path = " + pgx.Identifier{schema}.Sanitize()
 }
