@@ -54,6 +54,38 @@ func TestOpenWaits(t *testing.T) {
 	log.Close()
 }
 
+// CheckTables waits for the database, too. Otherwise Open would wait, and upgrade tables that CheckTables has not seen.
+func TestCheckTablesWaits(t *testing.T) {
+	h, c := newBreakable(t)
+	h.close(t)
+	if _, err := admin(t, c.URL()).Exec(t.Context(), setSearchPathOf(h.schema)+"; UPDATE schema_migrations SET version = version - 1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	c.Wait()
+	o := h.options()
+	if o.AwaitTimeout = 0; CheckTables(t.Context(), o) == nil {
+		t.Error("nothing was checked")
+	}
+	said, log := io.Pipe()
+	o.AwaitTimeout, o.Clock, o.Logger = time.Hour, nil, slog.New(slog.NewTextHandler(log, nil))
+	checked := make(chan error)
+	go func() { checked <- CheckTables(context.Background(), o) }()
+	if _, err := said.Read(make([]byte, 1<<10)); err != nil { // it waits
+		t.Error(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, said) }()
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-checked; err == nil || !strings.Contains(err.Error(), "only servers bring them to") {
+		t.Errorf("older tables: %v", err)
+	}
+	log.Close()
+}
+
 // Open does not wait if an error cannot go away.
 func TestOpenDoesNotWaitForWhatStays(t *testing.T) {
 	c, err := cluster()

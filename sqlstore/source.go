@@ -80,16 +80,24 @@ func OpenSource(ctx context.Context, o Options) (_ *Source, err error) {
 	return s, nil
 }
 
-// CheckTables returns an error for tables of an older version, which Open would upgrade, and ErrNoTables for a database without tables, which Open
-// would create. Only servers do that: those that run beside a command may be of a release that could not start again on upgraded tables, and a
-// database without tables may have the tables in another schema. CheckTables leaves a database that cannot be read to Open, which returns the error.
+// CheckTables returns an error for tables of an older version, which Open would upgrade, and ErrNoTables for a database
+// without tables, which Open would create. Only servers do that: those that run beside a command may be of a release
+// that could not start again on upgraded tables, and a database without tables may have the tables in another schema.
+// CheckTables waits for the database like Open, which otherwise might reach one that CheckTables has not seen. All other
+// errors it leaves to Open.
 func CheckTables(ctx context.Context, o Options) error {
-	s, err := OpenSource(ctx, o)
-	if errors.Is(err, ErrNoTables) {
+	if err := o.complete(); err != nil {
 		return err
 	}
-	if err != nil {
-		return nil //nolint:nilerr // see above
+	var s *Source
+	if err := o.await(ctx, func() (err error) {
+		s, err = OpenSource(ctx, o)
+		return err
+	}); err != nil {
+		if passes(err) || errors.Is(err, ErrNoTables) {
+			return err
+		}
+		return nil
 	}
 	defer s.Close() //nolint:errcheck // it was only read
 	if known, err := migrations.Known(s.state.Kind); err != nil || s.state.Version < known {

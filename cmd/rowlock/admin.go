@@ -166,15 +166,17 @@ func (o *adminOptions) openDatabase(ctx context.Context, stderr io.Writer) (*adm
 	if err := o.storage.completeDatabase(o.dataDir); err != nil {
 		return nil, err
 	}
-	if err := o.storage.checkThere(ctx, o.dataDir); err != nil {
+	options := sqlstore.Options{URL: o.storage.datastore, Schema: o.storage.schema, HistoryAge: math.MaxInt64, HistorySize: math.MaxInt64,
+		Logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	if err := o.storage.checkThere(ctx, o.dataDir, options); err != nil {
 		return nil, err
 	}
 	keys, err := o.encryption.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	store, err := sqlstore.Open(ctx, sqlstore.Options{URL: o.storage.datastore, Schema: o.storage.schema, HistoryAge: math.MaxInt64, HistorySize: math.MaxInt64,
-		Logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Transformers: keys.transformers})
+	options.Transformers = keys.transformers
+	store, err := sqlstore.Open(ctx, options)
 	if err != nil {
 		keys.close()
 		return nil, err

@@ -140,7 +140,7 @@ func (o *storageOptions) store() sqlstore.Options {
 
 // checkThere refuses a database that does not exist, which a command that needs one would create, one whose restore has not finished, and one whose
 // tables the command would upgrade.
-func (o *storageOptions) checkThere(ctx context.Context, dataDir string) error {
+func (o *storageOptions) checkThere(ctx context.Context, dataDir string, store sqlstore.Options) error {
 	if path, ok := strings.CutPrefix(o.datastore, "sqlite://"); ok {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("there is no database at %s: name another one with --datastore, or start a server", path)
@@ -149,5 +149,5 @@ func (o *storageOptions) checkThere(ctx context.Context, dataDir string) error {
 	if err := backup.CheckFinished(dataDir); err != nil {
 		return err
 	}
-	return sqlstore.CheckTables(ctx, sqlstore.Options{URL: o.datastore, Schema: o.schema})
+	return sqlstore.CheckTables(ctx, store)
 }

@@ -61,7 +61,10 @@ func (o *rewriteOptions) complete() (err error) {
 
 // run rewrites all objects. It reports its progress with a line for each table and for every ten thousand of its rows.
 func (o *rewriteOptions) run(ctx context.Context, logger *slog.Logger, stdout io.Writer) (err error) {
-	if err := o.storage.checkThere(ctx, o.dataDir); err != nil {
+	// The servers decide how much history is kept.
+	options := sqlstore.Options{URL: o.storage.datastore, Schema: o.storage.schema, AwaitTimeout: databaseAwaitTimeout,
+		HistoryAge: math.MaxInt64, HistorySize: math.MaxInt64, Logger: logger}
+	if err := o.storage.checkThere(ctx, o.dataDir, options); err != nil {
 		return err
 	}
 	e, err := o.encryption.open(ctx)
@@ -69,9 +72,8 @@ func (o *rewriteOptions) run(ctx context.Context, logger *slog.Logger, stdout io
 		return err
 	}
 	defer e.close()
-	// The servers decide how much history is kept.
-	store, err := sqlstore.Open(ctx, sqlstore.Options{URL: o.storage.datastore, Schema: o.storage.schema, AwaitTimeout: databaseAwaitTimeout,
-		HistoryAge: math.MaxInt64, HistorySize: math.MaxInt64, Logger: logger, Transformers: e.transformers})
+	options.Transformers = e.transformers
+	store, err := sqlstore.Open(ctx, options)
 	if err != nil {
 		return err
 	}
