@@ -231,6 +231,7 @@ func TestLookIsOfThisPlane(t *testing.T) {
 func TestLookBesideViews(t *testing.T) {
 	ctx := testContext(t)
 	h := newPostgresHarness(t)
+	awaitAlive(t, h.store, 1) // a server has its lock before its row
 	tx, err := h.connect(t).Begin(ctx)
 	if err != nil {
 		t.Fatal(err)

@@ -237,13 +237,7 @@ func TestSessionOfActingRole(t *testing.T) {
 		}
 	}
 	h := newPostgresHarnessAt(t, strings.Replace(c.URL(), "user=postgres", "user=app", 1))
-	for listens := false; !listens; { // it starts to listen by itself
-		alive, err := h.store.Session().Alive(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		listens = len(alive) > 0
-	}
+	awaitAlive(t, h.store, 1)
 	again := admin(t, h.url)
 	if _, err := again.Exec(ctx, setSearchPathOf(h.schema)); err != nil {
 		t.Fatal(err)
