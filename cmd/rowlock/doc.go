@@ -11,6 +11,7 @@
 //	logging.go     one log for everything
 //	admin.go       how commands reach a control plane
 //	memprofile     the sampling rate of the memory profile
+//	parent         the process that started this one
 //
 // rowlock serve:
 //

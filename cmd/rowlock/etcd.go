@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/rowlock/rowlock/cmd/rowlock/parent"
 )
 
 // etcdName is the name under which the program replaces etcd beside kube-apiserver.
@@ -29,7 +31,7 @@ func newEtcdCommand() *cobra.Command {
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
 		PersistentPreRunE:  func(*cobra.Command, []string) error { return nil }, // no environment variables
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := withParent(cmd.Context())
+			ctx, stop := withParent(cmd.Context(), parent.ID)
 			defer stop()
 			return serveHealth(ctx, clientURLs)
 		},
@@ -71,15 +73,14 @@ func serveHealth(ctx context.Context, urls []string) error {
 	return nil
 }
 
-// withParent returns a context that ends when the parent process has ended. A test that is killed, or that panics, stops
-// nothing; the processes that it started have to end nevertheless.
-func withParent(ctx context.Context) (context.Context, context.CancelFunc) {
+// withParent returns a context that ends when the process that started this one has ended (parent.ID, before or after the call). A test that is
+// killed, or that panics, stops nothing; the processes that it started have to end nevertheless.
+func withParent(ctx context.Context, pid int) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	parent := os.Getppid()
 	go func() {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
-		for os.Getppid() == parent {
+		for os.Getppid() == pid {
 			select {
 			case <-ctx.Done():
 				return

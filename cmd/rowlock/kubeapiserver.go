@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/util/keyutil"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
+
+	"github.com/rowlock/rowlock/cmd/rowlock/parent"
 )
 
 // kubeAPIServerName is the name under which the program replaces kube-apiserver.
@@ -166,7 +168,7 @@ func (o *kubeAPIServerOptions) run(cmd *cobra.Command) (err error) {
 	ctx := cmd.Context()
 	if isEnvtestAsset() {
 		var stop context.CancelFunc
-		ctx, stop = withParent(ctx)
+		ctx, stop = withParent(ctx, parent.ID)
 		defer stop()
 	}
 	return serve(ctx, &o.serve, logger, io.Discard)
