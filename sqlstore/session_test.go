@@ -311,3 +311,30 @@ func TestEvictsOtherUser(t *testing.T) {
 func setSearchPathOf(schema string) string {
 	return "SET search_path = " + pgx.Identifier{schema}.Sanitize()
 }
+
+// The lock of a server that writes views has a number beyond those of servers. It does not count as a server while servers are known by their locks.
+func TestLookBesideViews(t *testing.T) {
+	ctx := testContext(t)
+	h := newPostgresHarness(t)
+	awaitAlive(t, h.store, 1) // a server has its lock before its row
+	tx, err := h.connect(t).Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // the transaction is only for the locks
+	session := h.store.Session()
+	if _, err := tx.Exec(ctx, "UPDATE meta SET revision = floor"); err != nil { // as in schema version 1
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1, $2)", session.class, viewsLock); err != nil {
+		t.Fatal(err)
+	}
+	var l look
+	if err := l.ask(ctx, tx, session, false); err != nil || !l.legacy {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	var there bool
+	if err := tx.QueryRow(ctx, legacySQL, session.class).Scan(&there); err != nil || there {
+		t.Errorf("a server of the version before is there: %v, %v", there, err)
+	}
+}
