@@ -71,12 +71,11 @@ func (d *database) loadAll(ctx context.Context, progress *Progress, alive func()
 		}
 		d.letGo(len(views))
 	}()
-	for _, tx := range views {
-		if d.unhurried == "" {
-			break
-		}
-		if _, err := tx.ExecContext(ctx, d.unhurried); err != nil {
-			return nil, m, unavailable(err)
+	if d.unhurried != "" {
+		for _, tx := range views {
+			if _, err := tx.ExecContext(ctx, d.unhurried); err != nil {
+				return nil, m, unavailable(err)
+			}
 		}
 	}
 	if err := views[0].QueryRowContext(ctx, d.state).Scan(&m.revision, &m.floor, &m.historyBytes, &m.at, &m.ages); err != nil {
