@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,7 +38,8 @@ func TestMoves(t *testing.T) {
 }
 
 func move(t *testing.T, backend harness.Backend) {
-	source := startPeer(t, backend, t.TempDir())
+	// A kube-apiserver on kine sometimes misses events of the first objects of a new type, and its watch cache then never lists them.
+	source := startPeer(t, backend, t.TempDir(), "--watch-cache=false")
 	fill(t, source)
 	options := onDatabase(harness.RowlockOptions{DataDir: t.TempDir(),
 		// No other controller runs either: they complete objects that kube-apiserver alone leaves incomplete.
@@ -51,11 +51,10 @@ func move(t *testing.T, backend harness.Backend) {
 	do(t, "rowlock", "import", "--to", to, "--to-schema", options.Schema, source.Store)
 	server := startServer(t, options)
 	have := everything(t, server)
-	var want map[string]*unstructured.Unstructured
-	await(t.Context(), t, "a list of all that was made, which a kube-apiserver on kine shows late", func() (bool, error) {
-		want = everything(t, source)
-		return len(want) > 1000 && !slices.ContainsFunc(slices.Collect(maps.Keys(have)), func(key string) bool { return want[key] == nil && !isOwn(key) }), nil
-	})
+	want := everything(t, source)
+	if len(want) < 1000 {
+		t.Errorf("only %d objects were moved", len(want))
+	}
 	compareObjects(t, "imported", have, want)
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)
@@ -67,9 +66,9 @@ func move(t *testing.T, backend harness.Backend) {
 	compareObjects(t, "exported", everything(t, startPeer(t, harness.Etcd, dir)), have)
 }
 
-func startPeer(t *testing.T, backend harness.Backend, dir string) *harness.Server {
+func startPeer(t *testing.T, backend harness.Backend, dir string, args ...string) *harness.Server {
 	t.Helper()
-	s, err := harness.StartKubeAPIServer(t.Context(), backend, dir)
+	s, err := harness.StartKubeAPIServer(t.Context(), backend, dir, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
