@@ -228,6 +228,8 @@ func (u update) prepare(ctx context.Context, live *Object) ([]Write, error) {
 	if err := beforeUpdate(ctx, u.Strategy, obj, existing); err != nil {
 		return nil, err
 	}
+	// An apply that repeats the same fields changes only the time of its manager: that is not a change, for validating admission either.
+	fieldmanager.KeepTimestamps(existing, obj)
 	if err := u.validate(ctx, obj, existing); err != nil {
 		return nil, err
 	}
@@ -273,8 +275,6 @@ func (u update) write(ctx context.Context, obj, existing runtime.Object, live *O
 	if t.deletesOnUpdate(ctx, obj, existing) {
 		w.Op = Delete
 	}
-	// An apply that repeats the same fields changes only the time of its manager: that is not a change.
-	fieldmanager.KeepTimestamps(existing, obj)
 	var err error
 	if w.Draft, err = u.encode(ctx, obj); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -218,4 +219,21 @@ func TestUnreadablePolicy(t *testing.T) {
 		t.Errorf("%d %s", code, body)
 	}
 	a.run(exchange{do: "DELETE " + validatingPolicies + "/a", code: 200}, create)
+}
+
+// Validating admission sees an update that mutating admission has undone as unchanged: managedFields keep their times.
+func TestPoliciesSeeUndoneUpdates(t *testing.T) {
+	a := newAPI(t)
+	const maps = "/api/v1/namespaces/test/configmaps"
+	put := exchange{do: "PUT " + maps + "/a?fieldManager=m", body: `{"metadata":{"name":"a"},"data":{"a":"c"}}`, code: 200}
+	a.run(
+		exchange{do: "POST " + mutatingPolicies, code: 201, body: policy("b", "", "configmaps", `"reinvocationPolicy":"Never","mutations":[{"patchType":"JSONPatch",
+			"jsonPatch":{"expression":"[JSONPatch{op: 'replace', path: '/data/a', value: 'b'}]"}}]`)},
+		exchange{do: "POST " + mutatingBindings, code: 201, body: binding("b", "b", "")},
+		exchange{do: "POST " + maps + "?fieldManager=m", body: `{"metadata":{"name":"a"},"data":{"a":"c"}}`, code: 201},
+		exchange{do: "POST " + validatingPolicies, code: 201, body: policy("same", "", "configmaps", `"validations":[{"expression":"object == oldObject"}]`)},
+		exchange{do: "POST " + validatingBindings, code: 201, body: binding("same", "same", `,"validationActions":["Deny"]`)},
+	)
+	time.Sleep(1100 * time.Millisecond) // managedFields have seconds
+	a.run(put)
 }
