@@ -16,6 +16,8 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/rowlock/rowlock/resources/requestctx"
+	"github.com/rowlock/rowlock/server/auditing"
+	"github.com/rowlock/rowlock/server/status"
 )
 
 // withDeadline bounds a request by ?timeout= and by the server's own limit. A watch bounds itself.
@@ -47,6 +49,7 @@ func (s *Server) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 		// Compare the clock, too: net/http cancels the request when the read deadline of the body has passed, which is the same moment.
 		if err != nil && !time.Now().Before(until) && !c.Response().Committed {
 			epmetrics.RecordRequestTermination(c.Request(), requestInfo(c), epmetrics.APIServerComponent, http.StatusGatewayTimeout)
+			auditing.Of(ctx).AnsweredStatus(status.Of(status.ForRequest(context.DeadlineExceeded, resourceOf(c), "", ""))) // of the handler, as in kube-apiserver
 			return timeIsOver(c)
 		}
 		return err

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/rowlock/rowlock/resources"
@@ -95,5 +96,18 @@ func TestTimeout(t *testing.T) {
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// As with kube-apiserver, the audit has the reason of a request whose deadline has passed, which the handler reports too late for the response.
+func TestAuditOfTimeouts(t *testing.T) {
+	var pipeline *resources.Pipeline
+	s, kept := audited(t, "- level: RequestResponse\n  omitStages: [RequestReceived]", func(c *server.Config) { pipeline = c.Pipeline })
+	pipeline.Use(slowAdmission{}, nil)
+	ask(s.Handler(), "POST", "/api/v1/namespaces?timeout=100ms", `{"metadata":{"name":"slow"}}`)
+	e := expectEvents(t, kept, "RequestResponse ResponseComplete create 504 sent answered")
+	const want = "Timeout: request did not complete within requested timeout - context deadline exceeded"
+	if len(e) == 1 && (e[0].ResponseStatus.Message != want || e[0].ResponseStatus.Reason != metav1.StatusReasonTimeout) {
+		t.Errorf("the event has %+v", e[0].ResponseStatus)
 	}
 }
