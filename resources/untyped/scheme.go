@@ -3,6 +3,7 @@ package untyped
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"k8s.io/apiextensions-apiserver/pkg/crdserverscheme"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -153,8 +154,11 @@ func (s *Scheme) convert(ctx context.Context, in runtime.Object, target runtime.
 	}
 	from := u.GroupVersionKind()
 	to, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{from})
-	if !ok || to.Group != s.Kind.Group { // history may have objects of another kind
-		return nil, fmt.Errorf("%s cannot be converted into %s", from, target.Identifier())
+	switch { // the texts are upstream's converter's
+	case !ok:
+		return nil, fmt.Errorf("%v is unstructured and is not suitable for converting to %q", from, target)
+	case to.Group != s.Kind.Group: // history may have objects of another kind
+		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", to.GroupVersion())
 	}
 	if to == from {
 		return in, nil
@@ -189,7 +193,7 @@ func (s *Scheme) convertInto(in, out, context any, convert func(runtime.Object, 
 		target = into.GroupVersionKind().GroupVersion()
 	}
 	if from.GroupVersionKind().GroupVersion() == target {
-		into.Object = from.Object
+		into.Object = maps.Clone(from.Object) // admission sets the kind of one of the two
 		return nil
 	}
 	converted, err := convert(from, target)

@@ -38,3 +38,13 @@ func TestScaleOfCustomResourceIsNoProtobuf(t *testing.T) {
 			"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`},
 		exchange{do: "GET /apis/apps/v1/namespaces/test/deployments/d/scale", header: says{"Accept": protobuf}, code: 200, answer: says{"Content-Type": protobuf}})
 }
+
+// A Scale of a custom resource cannot be applied. The text is kube-apiserver's.
+func TestScaleOfCustomResourceIsNotApplied(t *testing.T) {
+	a := newAPI(t)
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
+		exchange{do: "POST " + widgets, body: widget("a", `{"size":1,"replicas":2}`), code: 201},
+		exchange{do: "PATCH " + widgets + "/a/scale?fieldManager=m&force=true", header: asApply, code: 500,
+			body: `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"a"},"spec":{"replicas":3}}`,
+			says: says{"message": "failed to convert new object (/a; autoscaling/v1, Kind=Scale) to proper version: request to convert CR to an invalid group/version: autoscaling/v1"}})
+}

@@ -23,4 +23,9 @@ func TestWebhooksOfOlderVersions(t *testing.T) {
 	v.patches("/mutate", `[{"op":"replace","path":"/kind","value":"Gadget"}]`)
 	a.run(exchange{do: "POST " + widgetsAsV2, body: `{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"b"},"spec":{}}`, code: 422,
 		says: says{"message": `Gadget.example.com "b" is invalid: kind: Invalid value: "Gadget": must be Widget`}})
+	// A condition makes admission look at the object again after the patch.
+	a.run(exchange{do: "PATCH " + mutatingConfigurations + "/m", header: asMergePatch, code: 200,
+		body: `{"webhooks":[` + v.webhook("/mutate", ruleFor("example.com", "v2", "widgets"), `"matchConditions":[{"name":"all","expression":"true"}]`) + `]}`},
+		exchange{do: "POST " + widgetsAsV2, body: `{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"b"},"spec":{}}`, code: 422,
+			says: says{"message": `Gadget.example.com "b" is invalid: kind: Invalid value: "Gadget": must be Widget`}})
 }
