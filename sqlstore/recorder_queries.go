@@ -38,7 +38,7 @@ WHERE resource = $1 AND namespace = $2 AND name = $3 AND uid = $4 ORDER BY revis
 // selectUnrecordedSQL returns the floor and, in the same rows, the changes after a revision ($1): at most $2 of them,
 // and no more after the one that reaches $3 bytes. All is read from one state of the database, so that no change after
 // the floor is missing. The objects of skipped changes are not read.
-var selectUnrecordedSQL = `SELECT m.floor, c.revision, c.at, c.op, c.resource, c.namespace, c.name, c.author,
+var selectUnrecordedSQL = `SELECT m.floor, c.revision, c.at, c.size, c.op, c.resource, c.namespace, c.name, c.author,
   CASE WHEN c.skip THEN NULL ELSE c.data END,
   CASE WHEN c.skip OR c.op <> 'update' THEN NULL
     ELSE coalesce(c.prev_data, (SELECT b.data FROM changes b WHERE b.revision = c.prev_revision)) END

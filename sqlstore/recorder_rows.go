@@ -53,12 +53,12 @@ var errNoSecret = errors.New("it has not the members of a Secret")
 
 // changes reads the next changes and makes rows of those that are to be kept.
 func (s *recordingStep) changes(ctx context.Context, c sqlConn) error {
-	bytes := 0
+	bytes := int64(0)
 	err := eachRow(c.QueryContext(ctx, selectUnrecordedSQL, s.upTo, recordStep, recordBytes))(func(scan func(...any) error) error {
-		var revision, at sql.NullInt64
+		var revision, at, size sql.NullInt64
 		var op, resource, namespace, name, data, prev sql.NullString
 		row := revisionRow{}
-		if err := scan(&s.floor, &revision, &at, &op, &resource, &namespace, &name, &row.author, &data, &prev); err != nil {
+		if err := scan(&s.floor, &revision, &at, &size, &op, &resource, &namespace, &name, &row.author, &data, &prev); err != nil {
 			return unavailable(err)
 		}
 		if !revision.Valid {
@@ -67,7 +67,7 @@ func (s *recordingStep) changes(ctx context.Context, c sqlConn) error {
 		s.read++
 		s.upTo = revision.Int64
 		s.result.behind = s.store.clock.Since(milliseconds(at.Int64))
-		if bytes += len(data.String) + len(prev.String); bytes >= recordBytes {
+		if bytes += size.Int64; bytes >= recordBytes { // as the statement counts
 			s.result.more = true
 		}
 		if !data.Valid {
