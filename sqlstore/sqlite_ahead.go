@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 )
@@ -102,13 +101,16 @@ func (d *sqliteDriver) recover(ctx context.Context, logger *slog.Logger) error {
 	}
 	return d.flushed(func() error {
 		return d.transaction(func(ctx context.Context) error {
-			var errs []error
+			// Nothing after a failure, which may have ended the transaction: the mark would go without the jump.
 			if mark > revision {
-				_, err := d.writer.ExecContext(ctx, "DELETE FROM changes")
-				_, merr := d.writer.ExecContext(ctx, "UPDATE meta SET revision = $1, floor = $1, history_bytes = 0", mark)
-				errs = append(errs, err, merr)
+				if _, err := d.writer.ExecContext(ctx, "DELETE FROM changes"); err != nil {
+					return err
+				}
+				if _, err := d.writer.ExecContext(ctx, "UPDATE meta SET revision = $1, floor = $1, history_bytes = 0", mark); err != nil {
+					return err
+				}
 			}
-			return errors.Join(append(errs, d.setMark(ctx, 0))...)
+			return d.setMark(ctx, 0)
 		})
 	})
 }

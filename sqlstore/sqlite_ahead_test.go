@@ -146,3 +146,39 @@ func TestMarkIsAhead(t *testing.T) {
 		t.Errorf("%d marks were flushed, want 2", len(marks))
 	}
 }
+
+// A statement that fails may end SQLite's transaction, after which each further one would be a transaction of its own:
+// the mark stays until the counter has jumped.
+func TestMarkStaysUntilTheJump(t *testing.T) {
+	h := &sqliteHarness{path: filepath.Join(t.TempDir(), "rowlock.db"), clock: newSQLiteHarness(t).clock}
+	s := h.openWith(t, "normal")
+	mustCommit(t, s, createMap(t, "a"))
+	lost := h.files(t)
+	h.close(t)
+	h.path = filepath.Join(t.TempDir(), "rowlock.db")
+	for suffix, data := range lost {
+		if err := os.WriteFile(h.path+suffix, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db, err := sql.Open("sqlite", h.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range []string{"CREATE TRIGGER full BEFORE DELETE ON changes BEGIN SELECT RAISE(ROLLBACK, 'full'); END",
+		"CREATE TRIGGER still BEFORE UPDATE ON meta BEGIN SELECT RAISE(ROLLBACK, 'still full'); END"} {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := h.options()
+	if s, err := Open(t.Context(), o); err == nil {
+		s.Close()
+		t.Fatal("it was opened without the jump")
+	}
+	var mark int64
+	if err := db.QueryRow("PRAGMA user_version").Scan(&mark); err != nil || mark == 0 {
+		t.Errorf("the mark is %d, %v", mark, err)
+	}
+}
