@@ -24,7 +24,8 @@ func Postgres(ctx context.Context, db *sql.DB, schema string) error {
 }
 
 func postgresUp(ctx context.Context, db *sql.DB, schema string, files fs.FS) (err error) {
-	tx, err := db.BeginTx(ctx, nil)
+	// READ COMMITTED: what follows the lock sees the steps of the server that it waited for.
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return fmt.Errorf("migrate the database: %w", err)
 	}

@@ -51,10 +51,12 @@ func postgresSchema(t *testing.T, db *sql.DB) []string {
 		UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1`)
 }
 
-// The steps of Postgres run up, down and up, concurrently as well; a newer or dirty schema is refused.
+// The steps of Postgres run up, down and up, concurrently as well, whatever isolation the database has for transactions
+// that do not ask for one; a newer or dirty schema is refused.
 func TestPostgres(t *testing.T) {
 	ctx := context.Background()
 	db := openPostgres(t)
+	exec(t, db, "ALTER DATABASE postgres SET default_transaction_isolation = serializable")
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

@@ -143,9 +143,9 @@ func (t *moveTarget) openSQLite(ctx context.Context, o *Options) (err error) {
 	return migrations.SQLite(ctx, t.db)
 }
 
-// in runs f in a transaction.
+// in runs f in a transaction, which sees what others have written that it waited for.
 func (t *moveTarget) in(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
-	tx, err := t.db.BeginTx(ctx, nil)
+	tx, err := t.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
 	}

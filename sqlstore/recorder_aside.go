@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -36,7 +37,7 @@ func (p *postgresDriver) aside(ctx context.Context, _ func(func() error) error, 
 	write func(context.Context, sqlConn) error) (err error) {
 	bounded, cancel := boundedBy(ctx, 2*p.limits.step)
 	defer cancel()
-	tx, err := p.readers.BeginTx(bounded, nil)
+	tx, err := p.readers.BeginTx(bounded, &sql.TxOptions{Isolation: sql.LevelReadCommitted}) // sees the step that it waited for
 	if err != nil {
 		return unavailable(err)
 	}

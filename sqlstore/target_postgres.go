@@ -104,7 +104,7 @@ func openPostgresTarget(ctx context.Context, o *Options) (_ filler, err error) {
 	if err := migrations.Postgres(ctx, t.db, o.Schema); err != nil {
 		return nil, err
 	}
-	if t.tx, err = t.conn.Begin(ctx); err != nil {
+	if t.tx, err = t.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}); err != nil {
 		return nil, err
 	}
 	if _, err := t.tx.Exec(ctx, unhurriedSQL); err != nil {
@@ -119,7 +119,7 @@ func openPostgresTarget(ctx context.Context, o *Options) (_ filler, err error) {
 }
 
 // lock locks servers and other fillers out until the end of the transaction, and refuses a database that has rows or is
-// the target of a move.
+// the target of a move. In READ COMMITTED it sees what those have written that it waited for.
 func (t *postgresTarget) lock(ctx context.Context) error {
 	if _, err := t.tx.Exec(ctx, "SELECT FROM meta FOR UPDATE"); err != nil {
 		return err
