@@ -13,6 +13,9 @@ const (
 	pathsMax = 64
 	// pathMax is how many bytes of a path are kept.
 	pathMax = 256
+	// depthMax is how deep values are compared member by member: each level is parsed anew, and clients may nest
+	// thousands. A value below that differs as a whole.
+	depthMax = 32
 	// More is the last path if there were more than are kept.
 	More = "..."
 )
@@ -35,11 +38,18 @@ func Changed(before, after []byte) Changes {
 	return d.Changes
 }
 
-type differ struct{ Changes }
+type differ struct {
+	Changes
+	depth int
+}
 
 func (d *differ) value(path, a, b string) {
+	d.depth++
+	defer func() { d.depth-- }()
 	switch {
 	case a == b:
+	case d.depth > depthMax:
+		d.add(path)
 	case kindOf(a) == '{' && kindOf(b) == '{':
 		d.members(path, membersOf(a, ""), membersOf(b, ""), dotted)
 	case kindOf(a) == '[' && kindOf(b) == '[':

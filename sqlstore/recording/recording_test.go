@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -179,5 +180,20 @@ func BenchmarkRecord(b *testing.B) {
 			b.Fatal("not one path")
 		}
 		p.Pack(x, y, nil)
+	}
+}
+
+// The time to compare two states is not their size times their depth, for which a client could nest lists without end.
+func TestChangedDeep(t *testing.T) {
+	doc := func(leaf string) []byte {
+		return []byte(`{"spec":` + strings.Repeat("[", 9000) + `"` + strings.Repeat("x", 1<<18) + leaf + `"` + strings.Repeat("]", 9000) + `}`)
+	}
+	begun := time.Now()
+	got := Changed(doc("1"), doc("2")).Paths
+	if want := "spec" + strings.Repeat("[0]", depthMax-1); len(got) != 1 || got[0] != want {
+		t.Errorf("%q differ, want %s", got, want)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }
