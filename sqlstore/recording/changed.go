@@ -46,14 +46,15 @@ type differ struct {
 func (d *differ) value(path, a, b string) {
 	d.depth++
 	defer func() { d.depth-- }()
+	above := path[:min(len(path), 2*pathMax)] // else a name of a megabyte would be copied for each member below it
 	switch {
 	case a == b:
 	case d.depth > depthMax:
 		d.add(path)
 	case kindOf(a) == '{' && kindOf(b) == '{':
-		d.members(path, membersOf(a, ""), membersOf(b, ""), dotted)
+		d.members(above, membersOf(a, ""), membersOf(b, ""), dotted)
 	case kindOf(a) == '[' && kindOf(b) == '[':
-		d.list(path, a, b)
+		d.list(above, a, b)
 	default:
 		d.add(path)
 	}

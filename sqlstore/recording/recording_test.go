@@ -183,17 +183,22 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// The time to compare two states is not their size times their depth, for which a client could nest lists without end.
-func TestChangedDeep(t *testing.T) {
-	doc := func(leaf string) []byte {
+// The time to compare two states is neither their size times their depth, nor the length of a name times the number of
+// members below it: a client could nest lists, or name a member, without end.
+func TestChangedInTime(t *testing.T) {
+	deep := func(leaf string) []byte {
 		return []byte(`{"spec":` + strings.Repeat("[", 9000) + `"` + strings.Repeat("x", 1<<18) + leaf + `"` + strings.Repeat("]", 9000) + `}`)
 	}
-	begun := time.Now()
-	got := Changed(doc("1"), doc("2")).Paths
-	if want := "spec" + strings.Repeat("[0]", depthMax-1); len(got) != 1 || got[0] != want {
-		t.Errorf("%q differ, want %s", got, want)
+	long := func(leaf string) []byte {
+		return []byte(`{"` + strings.Repeat("k", 1<<19) + `":[` + strings.Repeat(leaf+",", 1<<16) + leaf + `]}`)
 	}
-	if took := time.Since(begun); took > 10*time.Second {
-		t.Errorf("it took %v", took)
+	for want, states := range map[string]func(string) []byte{"spec" + strings.Repeat("[0]", depthMax-1): deep, strings.Repeat("k", pathMax) + More: long} {
+		begun := time.Now()
+		if got := Changed(states("1"), states("2")).Paths; got[0] != want {
+			t.Errorf("%s differs, want %s", got[0], want)
+		}
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("%s took %v", want, took)
+		}
 	}
 }
