@@ -68,9 +68,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(r.URL.Path, "/apis//"): // an empty group
 		http.NotFound(w, r)
 	case parts[0] == "api" && len(parts) == 1:
-		h.serveRoot(w, r, c, coreRoot, strictTypes|onlyGet)
-	case parts[0] == "apis" && len(parts) == 1:
+		h.serveRoot(w, r, c, coreRoot, strictTypes|onlyGet|allowAggregated)
+	case r.URL.Path == "/apis/": // kube-apiserver has no aggregated format here, but below /api/
 		h.serveRoot(w, r, c, groupsRoot, 0)
+	case parts[0] == "apis" && len(parts) == 1:
+		h.serveRoot(w, r, c, groupsRoot, allowAggregated)
 	case parts[0] == "api" && len(parts) == 2:
 		h.serveVersion(w, r, c, schema.GroupVersion{Version: parts[1]})
 	case parts[0] == "apis" && len(parts) == 2:
@@ -84,7 +86,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serveRoot serves /api and /apis, the two paths with an aggregated format.
 func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, c *shown, root root, rules rules) {
-	n, err := h.negotiate(r, rules|allowAggregated)
+	n, err := h.negotiate(r, rules)
 	if err != nil {
 		h.offer.writeError(w, r, err)
 		return

@@ -31,9 +31,6 @@ func (h *Handlers) watch(q *request) error {
 	if err != nil {
 		return err
 	}
-	if err := q.offer.Streamable(f); err != nil {
-		return err
-	}
 	// Waiting for the revision does not count towards the watch's timeout: the client gets the error for a future revision, whatever timeout it has
 	// set.
 	w := &watchStream{h: h, q: q, opts: opts, early: q.ctx, began: beganOf(q.ctx), watchers: q.watcherCount(), sent: h.sent.of(q.gvr()), life: q.served.Ended()}
@@ -64,6 +61,9 @@ func (h *Handlers) watch(q *request) error {
 	}
 	if err := w.first(); err != nil && w.q.ctx.Err() == nil {
 		return status.Initializing(err, q.resource())
+	}
+	if err := q.offer.Streamable(f); err != nil {
+		return err
 	}
 	if f.Refusal != nil {
 		return f.Refusal
