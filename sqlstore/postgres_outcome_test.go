@@ -1,7 +1,11 @@
 package sqlstore
 
 import (
+	"errors"
+	"fmt"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -43,5 +47,25 @@ func TestOutcomeOfANumberGivenTwice(t *testing.T) {
 	}
 	if was, err := tx.outcome(lost); err != nil || was != outcomeUnknown {
 		t.Errorf("after the log was pruned: %q, %v, want %q", was, err, outcomeUnknown)
+	}
+}
+
+// TestRefusals checks which failures of the database are taken for the fault of the data, so that clients do not repeat the request.
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		code, severity, routine string
+		want                    bool
+	}{
+		{"22P02", "ERROR", "", true}, {"23514", "ERROR", "ExecConstraints", true}, {"54000", "ERROR", "_bt_check_third_page", true},
+		{"23505", "ERROR", "_bt_check_unique", false}, {"54000", "FATAL", "", false}, {"40001", "ERROR", "", false}, {"53100", "ERROR", "", false},
+		{"54000", "ERROR", "PreCommit_Notify", false}, // too many notifications in the NOTIFY queue
+	} {
+		err := fmt.Errorf("commit: %w", &pgconn.PgError{Code: c.code, SeverityUnlocalized: c.severity, Routine: c.routine})
+		if got := isRefusal(err); got != c.want {
+			t.Errorf("%+v: refused %v", c, got)
+		}
+	}
+	if isRefusal(errors.New("connection reset")) {
+		t.Error("an error that the database has not sent is taken for a refusal")
 	}
 }

@@ -191,10 +191,11 @@ func (t *postgresTransaction) finish(s *pgx.Batch, b *batch) error {
 
 // isRefusal reports whether a statement failed because of the data that it was to write. Classes of
 // https://www.postgresql.org/docs/current/errcodes-appendix.html: data exceptions, violated constraints, limits of the
-// program (a row of an index that is too long). A revision that exists already is not the fault of the data.
+// program (a row of an index that is too long). A revision that exists already is not the fault of the data, nor is a full
+// queue of notifications, which a session that listens in an open transaction causes.
 func isRefusal(err error) bool {
 	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) || pgErr.SeverityUnlocalized != "ERROR" || pgErr.Code == uniqueViolation {
+	if !errors.As(err, &pgErr) || pgErr.SeverityUnlocalized != "ERROR" || pgErr.Code == uniqueViolation || pgErr.Routine == "PreCommit_Notify" {
 		return false
 	}
 	switch pgErr.Code[:2] {
