@@ -65,6 +65,7 @@ func (s *Server) newFlows() (*flows, error) {
 		ExecSeatsGaugeVec:      flowmetrics.PriorityLevelExecutionSeatsGaugeVec,
 		QueueSetFactory:        levelQueuesFactory{queueset.NewQueueSetFactory(clock), f.known.built},
 	})
+	upstream.CalmQueue(f.Interface, "priority_and_fairness_config_queue", "configQueue")
 	f.estimate = flowrequest.NewWorkEstimator(s.objectStats, f.GetInterestedWatchCount, flowrequest.DefaultWorkEstimatorConfig(), f.GetMaxSeats)
 	f.Install(f.dumps)
 	go func() { _ = f.Run(s.ended) }() // Run fails only when informers never sync; ours are always in sync

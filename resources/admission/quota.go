@@ -13,6 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
 	"k8s.io/kubernetes/pkg/quota/v1/install"
+
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // newQuotas returns the evaluators of the resources that a request would use.
@@ -70,5 +72,6 @@ type quotaInitializer struct{ quotas quota.Configuration }
 func (i quotaInitializer) Initialize(p admission.Interface) {
 	if wants, ok := p.(initializer.WantsQuotaConfiguration); ok {
 		wants.SetQuotaConfiguration(i.quotas)
+		upstream.CalmQueue(wants, "admission_quota_controller", "evaluator", "queue")
 	}
 }

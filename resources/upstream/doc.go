@@ -27,10 +27,11 @@
 //	kubelets.go    the addresses of a node that it tries
 //	limits.go      bounds that are unexported constants of kube-apiserver
 //
-// Memory of upstream that is read past its interfaces:
+// Memory of upstream that is read or changed past its interfaces:
 //
 //	quantity.go    the text that a Quantity caches
 //	webhooks.go    the webhook of ImagePolicyWebhook, and of the audit
+//	workqueues.go  the work queues of its controllers, which are replaced
 //
 // The assumptions of the fast paths (resources/fastpath) about the API's Go types are in shapes_test.go.
 //

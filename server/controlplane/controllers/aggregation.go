@@ -15,7 +15,9 @@ import (
 func newAggregation(c Config) controller {
 	o := hosted.Options{Name: ClusterRoleAggregation, Always: true, Follows: []hosted.Followed{{Resource: "clusterroles.rbac.authorization.k8s.io"}}}
 	return newHost(c, o, "clusterrole-aggregation-controller", func(ctx context.Context, informers *hosted.Informers, client kubernetes.Interface) error {
-		clusterroleaggregation.NewClusterRoleAggregation(rbacv1.New(informers, "", nil).ClusterRoles(), client.RbacV1()).Run(ctx, 1)
+		a := clusterroleaggregation.NewClusterRoleAggregation(rbacv1.New(informers, "", nil).ClusterRoles(), client.RbacV1())
+		informers.CalmQueue(a, "ClusterRoleAggregator")
+		a.Run(ctx, 1)
 		return nil
 	})
 }

@@ -50,6 +50,7 @@ func newRootCA(c Config) controller {
 		if err != nil {
 			return err
 		}
+		informers.CalmQueue(p, "root_ca_cert_publisher")
 		p.Run(ctx, 1)
 		return nil
 	})

@@ -55,6 +55,7 @@ func newServiceAccounts(c Config) controller {
 		if err != nil {
 			return err
 		}
+		informers.CalmQueue(s, "serviceaccount")
 		s.Run(ctx, 1)
 		return nil
 	})

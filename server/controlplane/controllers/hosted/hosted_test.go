@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/controlplane/controllers/hosted"
@@ -27,6 +28,8 @@ type fixture struct {
 	told chan string
 	// fail has the errors with which runs of the controller end.
 	fail chan error
+	// body is what the controller does.
+	body func(context.Context, *hosted.Informers) error
 	*hosted.Controller
 }
 
@@ -34,7 +37,9 @@ const patience = 2 * time.Minute
 
 func newFixture(t *testing.T) *fixture {
 	f := &fixture{T: t, store: sqlitetest.Open(t), told: make(chan string, 100), fail: make(chan error)}
-	f.Controller = hosted.New(hosted.Options{Name: "a test", Store: f.store, Logger: slog.New(slog.DiscardHandler), Run: f.run,
+	f.body = f.run
+	f.Controller = hosted.New(hosted.Options{Name: "a test", Store: f.store, Logger: slog.New(slog.DiscardHandler),
+		Run: func(ctx context.Context, informers *hosted.Informers) error { return f.body(ctx, informers) },
 		Follows: []hosted.Followed{{Resource: "configmaps",
 			Shows: func(o *resources.Object) bool { return !strings.HasPrefix(o.Name, "hidden") },
 			Needs: func(o *resources.Object) bool { return strings.HasPrefix(o.Name, "needed") }}}})
@@ -155,4 +160,48 @@ func TestBeginsAnew(t *testing.T) {
 	f.expect("ends", "begins", "add needed=2", "add other=1")
 	f.Forget() // no objects exist any more
 	f.expect("ends")
+}
+
+// TestCalmQueue checks that a controller whose queue is replaced gets the objects that existed before, and each one that is written meanwhile.
+func TestCalmQueue(t *testing.T) {
+	type controller struct {
+		queue workqueue.TypedRateLimitingInterface[string]
+	}
+	const later = 60
+	for range 5 {
+		f := newFixture(t)
+		f.body = func(ctx context.Context, informers *hosted.Informers) error {
+			c := &controller{workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())}
+			_, err := coreinformers.New(informers, "", nil).ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+				AddFunc: func(obj any) { c.queue.Add(obj.(*corev1.ConfigMap).Name) }})
+			if err != nil {
+				return err
+			}
+			f.told <- "begins"
+			for c.queue.Len() < 3 { // events are coming in
+				time.Sleep(time.Microsecond)
+			}
+			informers.CalmQueue(c, "a test")
+			stop := context.AfterFunc(ctx, func() { c.queue.ShutDown() })
+			defer stop()
+			for {
+				name, ended := c.queue.Get()
+				if ended {
+					return nil
+				}
+				f.told <- name
+				c.queue.Done(name)
+			}
+		}
+		f.Forget()
+		f.Observe(f.write(resources.Create, "needed", "1"))
+		f.Opened()
+		f.expect("begins")
+		want := []string{"needed"}
+		for i := range later {
+			want = append(want, fmt.Sprintf("later-%02d", i))
+			f.Observe(f.write(resources.Create, want[i+1], "1"))
+		}
+		f.expect(want...)
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/indexer"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // Informers creates the informers of one run of a controller. It is the factory that the New functions of client-go's informer packages take.
@@ -86,6 +87,14 @@ func (f *Informers) again(key resources.Key) {
 			h.OnAdd(obj, false)
 		}
 	}
+}
+
+// CalmQueue replaces the field queue of a controller that has not started yet by a queue of that name that seldom wakes while the controller
+// has nothing to do. No handler is told of a change meanwhile: it would add to the queue that goes.
+func (f *Informers) CalmQueue(controller any, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	upstream.CalmQueue(controller, name, "queue")
 }
 
 func (f *Informers) shown(o *resources.Object) bool {
