@@ -92,7 +92,9 @@ func TestCalmQueue(t *testing.T) {
 					t.Errorf("%v is taken for a queue", fields)
 				}
 			}()
-			CalmQueue(&controller{}, "calm", fields...)
+			c := &controller{}
+			c.numbers.queue = 1
+			CalmQueue(c, "calm", fields...)
 		}()
 	}
 }
