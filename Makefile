@@ -37,8 +37,9 @@ hot := github.com go.opentelemetry.io golang.org/x gopkg.in/evanphx gopkg.in/inf
 	k8s.io/utils modernc.org sigs.k8s.io
 cold := github.com/antlr4-go github.com/coreos github.com/fxamacker github.com/golang-migrate github.com/google/cel-go/common/stdlib \
 	github.com/google/cel-go/ext github.com/google/gnostic-models github.com/labstack github.com/prometheus/common $(module)/cmd $(module)/migrations \
-	$(module)/resources/files $(module)/resources/imports $(module)/server/controlplane $(module)/server/pki $(module)/sqlstore/backup \
-	$(module)/sqlstore/etcd github.com/spf13 golang.org/x/text k8s.io/apiserver/pkg/apis k8s.io/apiserver/pkg/cel/library k8s.io/apiserver/plugin \
+	$(module)/resources/files $(module)/resources/history $(module)/resources/imports $(module)/resources/views $(module)/server/controlplane \
+	$(module)/server/health $(module)/server/pki $(module)/sqlstore/archive $(module)/sqlstore/backup $(module)/sqlstore/etcd github.com/spf13 \
+	golang.org/x/text k8s.io/apiserver/pkg/apis k8s.io/apiserver/pkg/cel/library k8s.io/apiserver/plugin \
 	k8s.io/kubernetes/pkg/apis k8s.io/kubernetes/pkg/controller k8s.io/kubernetes/pkg/quota k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy
 
 # These flags are for the program only. With per-package patterns, Go compiles every package again for each test binary: listing the packages of the
