@@ -46,6 +46,7 @@ type postgresDriver struct {
 	locks   int32         // the class of advisory locks
 	self    int32         // this server's number among those that listen; 0: it does not listen
 	unseen  int           // how often in a row no server of schema version 1 was seen; only the committer uses it
+	crowded bool          // the queue of notifications was full at the last attempt to notify; only the committer uses it
 	pooled  bool          // a pooler is in between: notifications may not come
 
 	timelines timelines

@@ -69,3 +69,29 @@ func TestRefusals(t *testing.T) {
 		t.Error("an error that the database has not sent is taken for a refusal")
 	}
 }
+
+// TestNotifiesAgain checks that a server that commits without notifications, because their queue was full, notifies others again with the
+// first batch for which there is room.
+func TestNotifiesAgain(t *testing.T) {
+	h := newPostgresHarness(t)
+	h.limits = usualLimits
+	h.limits.poll = 1 << 40 // it never looks for changes without a notification
+	peer := h.openPeer(t)
+	sees(t, h.store, 2)
+	w, err := peer.Watch(testContext(t), resources.WatchOptions{Resource: "configmaps", After: peer.revisions.current.Load()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := fmt.Errorf("commit: %w", &pgconn.PgError{Code: "54000", SeverityUnlocalized: "ERROR", Routine: "PreCommit_Notify"})
+	if !isQueueFull(full) || isQueueFull(&pgconn.PgError{Code: "54000", Routine: "_bt_check_third_page"}) || isQueueFull(nil) {
+		t.Error("a full queue is not recognised")
+	}
+	driver := h.store.db.driver.(*postgresDriver)
+	driver.crowded = true // nothing commits meanwhile
+	mustCommit(t, h.store, createMap(t, "a"))
+	collect(testContext(t), t, w, "a")
+	mustCommit(t, h.store, createMap(t, "b"))
+	if driver.crowded {
+		t.Error("the queue counts as full for ever")
+	}
+}

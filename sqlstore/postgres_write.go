@@ -165,10 +165,37 @@ func (t *postgresTransaction) commit(b *batch) error {
 	// Transactions that notify commit one after the other in the whole cluster. A server that begins to listen writes
 	// its row before it waits for this transaction's lock, and reads the log after that (Session.enter): so a listener
 	// that this transaction does not see will read its changes there.
+	room := true
 	if t.legacy || t.heard {
-		s.Queue("SELECT pg_notify($1, $2)", t.driver.channel, strconv.FormatInt(b.revision, 10))
+		t.queueNotify(s, b.revision, &room)
 	}
-	return t.finish(s, b)
+	err := t.finish(s, b)
+	t.driver.crowded = isQueueFull(err) || t.driver.crowded && (err != nil || !room)
+	return err
+}
+
+// queueNotify queues the notification. While PostgreSQL's queue of notifications is full, which all databases of the cluster share, the commit
+// of a transaction with a notification fails: then the batch goes without one, and other servers find it when they look. The queue is full
+// while a session listens in an open transaction, and after that until some session looks at it: a full queue is not made shorter otherwise.
+func (t *postgresTransaction) queueNotify(s *pgx.Batch, revision int64, room *bool) {
+	if !t.driver.crowded {
+		s.Queue("SELECT pg_notify($1, $2)", t.driver.channel, strconv.FormatInt(revision, 10))
+		return
+	}
+	s.Queue("SELECT pg_notify($1, $2) WHERE "+roomSQL, t.driver.channel, strconv.FormatInt(revision, 10)).
+		Exec(func(tag pgconn.CommandTag) error {
+			*room = tag.RowsAffected() > 0
+			return nil
+		})
+}
+
+// roomSQL tells whether the queue of notifications has room, and makes it as short as it can be.
+const roomSQL = "pg_notification_queue_usage() < 0.9"
+
+// isQueueFull reports whether a commit failed because the queue of notifications is full.
+func isQueueFull(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Routine == "PreCommit_Notify"
 }
 
 // finish runs the statements and COMMIT in one round trip, and looks up their outcome if the answer is lost. b is what
@@ -192,10 +219,10 @@ func (t *postgresTransaction) finish(s *pgx.Batch, b *batch) error {
 // isRefusal reports whether a statement failed because of the data that it was to write. Classes of
 // https://www.postgresql.org/docs/current/errcodes-appendix.html: data exceptions, violated constraints, limits of the
 // program (a row of an index that is too long). A revision that exists already is not the fault of the data, nor is a full
-// queue of notifications, which a session that listens in an open transaction causes.
+// queue of notifications.
 func isRefusal(err error) bool {
 	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) || pgErr.SeverityUnlocalized != "ERROR" || pgErr.Code == uniqueViolation || pgErr.Routine == "PreCommit_Notify" {
+	if !errors.As(err, &pgErr) || pgErr.SeverityUnlocalized != "ERROR" || pgErr.Code == uniqueViolation || isQueueFull(err) {
 		return false
 	}
 	switch pgErr.Code[:2] {
@@ -247,7 +274,7 @@ func (p *postgresDriver) settle(seen position) (jumped bool, err error) {
 		tx.rollback()
 		return false, nil
 	}
-	s.Queue("SELECT pg_notify($1, '')", p.channel)
+	s.Queue("SELECT pg_notify($1, '') WHERE "+roomSQL, p.channel)
 	return jumped, tx.finish(s, nil) // if the jump was not committed after all, the next batch finds the database astray again
 }
 

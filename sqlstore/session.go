@@ -83,7 +83,7 @@ CASE WHEN m.revision IS NULL THEN ARRAY(SELECT s.id FROM servers s WHERE
 ELSE ARRAY(SELECT id::int FROM (` + legacyLocksSQL + `) AS held) END,
 CASE WHEN $2 THEN pg_try_advisory_lock($1, 0) ELSE false END FROM meta m`
 
-	leaveSQL = `SELECT pg_advisory_unlock($1, 0), pg_notify($2, '')`
+	leaveSQL = `SELECT pg_advisory_unlock($1, 0), (SELECT pg_notify($2, '') WHERE ` + roomSQL + `)`
 )
 
 func newSession(s *Store, class int32) *Session {
