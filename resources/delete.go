@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
@@ -296,7 +297,7 @@ func (t *Type) setDeletionFinalizers(ctx context.Context, m metav1.Object, o *me
 	case metav1.DeletePropagationForeground:
 		kept = append(kept, metav1.FinalizerDeleteDependents)
 	}
-	if !sameSet(kept, m.GetFinalizers()) {
+	if now := m.GetFinalizers(); !slices.Equal(kept, now) && !sets.New(kept...).Equal(sets.New(now...)) { // there may be 100,000
 		m.SetFinalizers(kept)
 	}
 }
@@ -332,20 +333,6 @@ func (t *Type) propagation(ctx context.Context, m metav1.Object, o *metav1.Delet
 		}
 	}
 	return fallback
-}
-
-func sameSet(a, b []string) bool {
-	for _, s := range a {
-		if !slices.Contains(b, s) {
-			return false
-		}
-	}
-	for _, s := range b {
-		if !slices.Contains(a, s) {
-			return false
-		}
-	}
-	return true
 }
 
 // DeletedStatus is the answer to a delete for a type whose deletes do not return the object.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/warning"
 )
@@ -18,11 +17,15 @@ func DedupOwners(ctx context.Context, m metav1.Object, afterAdmission bool) {
 	}
 	var kept []metav1.OwnerReference
 	var twice []string
+	seen := map[ownerKey]bool{}
 	for _, ref := range refs {
-		if hasOwner(kept, ref) {
+		key := ownerKey{ref, said(ref.Controller), said(ref.BlockOwnerDeletion)}
+		key.Controller, key.BlockOwnerDeletion = nil, nil
+		if seen[key] {
 			twice = append(twice, string(ref.UID))
 			continue
 		}
+		seen[key] = true
 		kept = append(kept, ref)
 	}
 	if len(twice) == 0 {
@@ -38,11 +41,18 @@ func DedupOwners(ctx context.Context, m metav1.Object, afterAdmission bool) {
 	m.SetOwnerReferences(kept)
 }
 
-func hasOwner(refs []metav1.OwnerReference, ref metav1.OwnerReference) bool {
-	for _, r := range refs {
-		if r.UID == ref.UID && apiequality.Semantic.DeepEqual(r, ref) {
-			return true
-		}
+// ownerKey is the same for equal owner references. A body of 3 MiB may have 50,000 of them: comparing each with all others would take seconds.
+type ownerKey struct {
+	metav1.OwnerReference // without its pointers
+	controller, blocks    int8
+}
+
+func said(b *bool) int8 {
+	switch {
+	case b == nil:
+		return 0
+	case *b:
+		return 1
 	}
-	return false
+	return 2
 }

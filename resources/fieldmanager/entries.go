@@ -12,6 +12,10 @@ import (
 // maxUpdaters is the number of entries of operation Update that an object keeps: upstream merges the oldest beyond it.
 const maxUpdaters = 10
 
+// mostEntries is how many entries are read here: each is compared with all before it. Upstream's manager takes 30,000, as a body of 3 MiB may
+// have, in less time.
+const mostEntries = 1000
+
 // entry is one entry of managedFields.
 type entry struct {
 	id      identity
@@ -38,6 +42,9 @@ func newIdentity(manager string, operation metav1.ManagedFieldsOperationType, ve
 
 // readEntries reads the managedFields of an object. reason is not empty where an entry is invalid or duplicate.
 func readEntries(fields []metav1.ManagedFieldsEntry) (out []entry, reason string) {
+	if len(fields) > mostEntries {
+		return nil, "many managers"
+	}
 	out = make([]entry, 0, len(fields)+1)
 	for i := range fields {
 		e, ok := readEntry(&fields[i])

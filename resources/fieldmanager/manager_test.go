@@ -293,3 +293,19 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// A client may send many entries: they are left to upstream's manager, which does not compare each with all others.
+func TestManyEntries(t *testing.T) {
+	m, fallbacks := newConfigMaps(t, nil)
+	obj := configMap("a", "1")
+	for i := range 30_000 {
+		obj.ManagedFields = append(obj.ManagedFields, metav1.ManagedFieldsEntry{Manager: fmt.Sprintf("%05d", i), Operation: "Apply", APIVersion: "v1",
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:a":{}}}`)})
+	}
+	began := time.Now()
+	m.Update(&corev1.ConfigMap{}, obj, "m")
+	t.Logf("it took %v", time.Since(began))
+	if !slices.Equal(*fallbacks, []string{"many managers"}) {
+		t.Errorf("left to upstream because of %q", *fallbacks)
+	}
+}
