@@ -2,7 +2,9 @@ package authn
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
@@ -42,8 +44,10 @@ func (f *fileTokens) read() error {
 	if err != nil {
 		return fmt.Errorf("token file %s: %w", f.path, err)
 	}
-	f.stamp = stamp
 	tokens, err := tokenfile.NewCSV(f.path)
+	if !errors.As(err, new(*fs.PathError)) { // what keeps it from being read, such as its mode, may change without a trace in the stamp
+		f.stamp = stamp
+	}
 	if err != nil {
 		return fmt.Errorf("token file %s: %w", f.path, err)
 	}

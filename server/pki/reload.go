@@ -86,6 +86,7 @@ func (r *reloading[T]) read() error {
 	for i, path := range r.paths {
 		var err error
 		if contents[i], err = os.ReadFile(path); err != nil {
+			r.stamps = nil // what kept it from being read, such as its mode, may change without a trace in the stamps
 			return err
 		}
 	}

@@ -58,7 +58,7 @@ func (p *PKI) adopt(a authority, o *resources.Object) error {
 	switch {
 	case err != nil:
 		return err
-	case own != nil && sameKey(own.key.Public(), agreed.key.Public()):
+	case own != nil && sameKey(own.key.Public(), agreed.key.Public()) && (own.cert == nil || own.fits()): // it does not fit if a write was interrupted
 		return nil
 	case own != nil:
 		p.opts.Logger.Warn("the certificate authority of the database takes the place of the one that was in the data directory", "name", a.name)

@@ -93,3 +93,23 @@ func TestDamagedSharedAuthority(t *testing.T) {
 		t.Error("another authority was made")
 	}
 }
+
+// A server that was killed after it had written the key of the shared authority, and before the certificate, starts again.
+func TestSharedAuthorityHalfWritten(t *testing.T) {
+	store, first, second := sqlitetest.Open(t), t.TempDir(), t.TempDir()
+	openShared(t, first, store, &bytes.Buffer{})
+	if _, err := Open(Options{DataDir: second, Names: []string{"localhost"}}); err != nil {
+		t.Fatal(err)
+	}
+	key, err := os.ReadFile(filepath.Join(first, "pki", "ca.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(second, "pki", "ca.key"), key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := openShared(t, second, store, &bytes.Buffer{})
+	if !p.ca.Load().fits() {
+		t.Error("the key is not that of the certificate")
+	}
+}
