@@ -2,11 +2,13 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -190,7 +192,10 @@ func (p *Plane) reconcile(ctx context.Context, t *resources.Type, manager *field
 		// The roleRef of a binding is immutable. Another server may have recreated the binding meanwhile: the UID
 		// limits the delete to the one that was read.
 		r := resources.DeleteRequest{Type: t, Name: m.GetName(), Options: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}}
-		_, err = p.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", t, t.KeyOf(m.GetNamespace(), m.GetName())), &r)
+		d, err := p.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", t, t.KeyOf(m.GetNamespace(), m.GetName())), &r)
+		if err == nil && !d.Gone {
+			return apierrors.NewConflict(t.GroupResource, m.GetName(), errors.New("finalizers keep it")) // as if it was refused
+		}
 		if err != nil && !goneMeanwhile(err) {
 			return fmt.Errorf("delete %s %s: %w", t.Resource, m.GetName(), err)
 		}

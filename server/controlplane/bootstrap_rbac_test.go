@@ -1,11 +1,13 @@
 package controlplane_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -222,6 +224,28 @@ func TestBootstrapPolicyIsReconciled(t *testing.T) {
 	for name, before := range map[string]any{"clusterroles": roles, "clusterrolebindings": bindings} {
 		if diff := cmp.Diff(before, any(k.listed(name))); diff != "" {
 			t.Errorf("%s were written by a start that had nothing to add (-before +after):\n%s", name, diff)
+		}
+	}
+}
+
+// A binding to another role that finalizers keep does not keep a server from starting.
+func TestBootstrapPolicyWithFinalizer(t *testing.T) {
+	k := newWhole(t, nil)
+	const name = "system:basic-user"
+	k.change("DELETE", rbacPath+"clusterrolebindings/"+name, ``)
+	k.change("POST", rbacPath+"clusterrolebindings", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"`+name+`",`+
+		`"finalizers":["example.com/stays"]},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"}}`)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for _, want := range []string{"cluster-admin", name} {
+		if err := k.p.Bootstrap(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := k.listed("clusterrolebindings")["/"+name].RoleRef.Name; got != want {
+			t.Errorf("bound to %s, want %s", got, want)
+		}
+		if want != name {
+			k.change("PATCH", rbacPath+"clusterrolebindings/"+name, `{"metadata":{"finalizers":null}}`)
 		}
 	}
 }

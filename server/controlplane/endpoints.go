@@ -133,11 +133,14 @@ const sliceManager = "rowlock"
 
 func ownSlice(l map[string]string) bool { return l[discoveryv1.LabelManagedBy] == sliceManager }
 
+// mostSlices is beyond all numbers of EndpointSlices: one that somebody else gives the server's label may have any.
+const mostSlices = 1000
+
 // sliceNumber returns the number in the name of a further EndpointSlice; false when it is another name.
 func sliceNumber(name string) (number int, ok bool) {
 	digits, ok := strings.CutPrefix(name, serviceName+"-")
 	number, err := strconv.Atoi(digits)
-	return number, ok && err == nil
+	return number, ok && err == nil && number < mostSlices
 }
 
 // lastSlice returns the highest number of the server's own EndpointSlices.
@@ -216,10 +219,13 @@ func (p *Plane) ensureEndpointSlice(ctx context.Context, t *resources.Type, numb
 			}
 			return more, others, err
 		}
-		_, err = p.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", t, t.KeyOf(metav1.NamespaceDefault, name)),
+		d, err := p.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", t, t.KeyOf(metav1.NamespaceDefault, name)),
 			&resources.DeleteRequest{Type: t, Name: name})
-		if err != nil && !goneMeanwhile(err) { // another server was faster
+		switch {
+		case err != nil && !goneMeanwhile(err): // another server was faster
 			return false, false, err
+		case err == nil && !d.Gone:
+			return true, true, nil // finalizers keep it, and its end will be an event
 		}
 	}
 }

@@ -44,8 +44,8 @@ type keeper struct {
 	membership *membership // nil: no other servers are known
 	// wrong: the objects may be missing or need a repair.
 	wrong bool
-	// again is after which time to check the servers without an event; 0 for never.
-	again time.Duration
+	// due is when to check the servers without an event; zero for never. Events that concern nothing here do not put it off.
+	due time.Time
 }
 
 // begin assumes that the objects are wrong: the changes before following began are not known.
@@ -55,15 +55,21 @@ func (k *keeper) begin() { k.wrong = true }
 func (k *keeper) do(ctx context.Context, events []*resources.Event) (again time.Duration, err error) {
 	k.wrong = k.wrong || slices.ContainsFunc(events, mayBeWrong)
 	if events != nil && !k.wrong {
-		return k.again, nil
+		if k.due.IsZero() {
+			return 0, nil
+		}
+		return max(time.Until(k.due), time.Nanosecond), nil
 	}
-	k.again, err = k.look(ctx)
+	again, err = k.look(ctx)
 	k.wrong = err != nil
 	if isRefused(err) {
 		k.plane.Logger.Warn("the Service kubernetes and its endpoints could not be repaired: the write was refused", "error", err)
-		k.again, err = refusedAgain, nil
+		again, err = refusedAgain, nil
 	}
-	return k.again, err
+	if k.due = (time.Time{}); again > 0 {
+		k.due = time.Now().Add(again)
+	}
+	return again, err
 }
 
 func (k *keeper) look(ctx context.Context) (again time.Duration, err error) {

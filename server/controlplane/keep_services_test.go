@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
@@ -163,4 +164,81 @@ func TestEndpointSliceRemovedByAnother(t *testing.T) {
 		t.Errorf("more %v, others %v, %v", more, others, err)
 	}
 	x.send("GET", path, "", 404)
+}
+
+// stuck returns endpoints, and fails the test when it is called without end.
+func stuck(t *testing.T, all ...endpoint) endpointSource {
+	calls := 0
+	return func(bool) ([]endpoint, error) {
+		if calls++; calls > 100 {
+			t.Fatal("it does not end")
+		}
+		return all, nil
+	}
+}
+
+// An EndpointSlice with the server's label and any number, as a user may create it, is left alone.
+func TestEndpointSliceOfAnyNumber(t *testing.T) {
+	const path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+	x := newRepairs(t)
+	x.send("POST", path, `{"metadata":{"name":"kubernetes-2000000000","labels":{"endpointslice.kubernetes.io/managed-by":"rowlock"}},"addressType":"IPv4","endpoints":[]}`, 201)
+	if err := x.p.ensureEndpoints(t.Context(), stuck(t, endpoint{net.IPv4(192, 0, 2, 1), 6443})); err != nil {
+		t.Error(err)
+	}
+	x.send("GET", path+"/kubernetes-2000000000", "", 200)
+}
+
+// An EndpointSlice that finalizers keep is not removed again and again.
+func TestEndpointSliceWithFinalizer(t *testing.T) {
+	const path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
+	x := newRepairs(t)
+	a, b, six := endpoint{net.IPv4(192, 0, 2, 1), 6443}, endpoint{net.IPv4(192, 0, 2, 2), 443}, endpoint{net.ParseIP("2001:db8::1"), 6443}
+	ensure := func(all ...endpoint) {
+		t.Helper()
+		if err := x.p.ensureEndpoints(t.Context(), stuck(t, all...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ensure(a, b)
+	x.send("PATCH", path+"-1", `{"metadata":{"finalizers":["example.com/stays"]}}`, 200)
+	ensure(a)
+	x.send("PATCH", path+"-1", `{"metadata":{"finalizers":null}}`, 200)
+	x.send("GET", path+"-1", "", 404)
+	// The address family of a slice cannot be changed: another one has the endpoint meanwhile.
+	x.send("PATCH", path, `{"metadata":{"finalizers":["example.com/stays"]}}`, 200)
+	ensure(six)
+	if got := x.send("GET", path+"-1", "", 200).Get("endpoints.0.addresses.0").Str; got != "2001:db8::1" {
+		t.Errorf("the endpoint is %q", got)
+	}
+	x.send("PATCH", path, `{"metadata":{"finalizers":null}}`, 200)
+	ensure(six)
+	x.send("GET", path+"-1", "", 404)
+	if got := x.send("GET", path, "", 200).Get("endpoints.0.addresses.0").Str; got != "2001:db8::1" {
+		t.Errorf("the endpoint is %q", got)
+	}
+}
+
+// However often other objects change, the servers are checked when that is due.
+func TestServersAreCheckedInTime(t *testing.T) {
+	const path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+	x, alive := newRepairs(t), []string{"a"}
+	member := func(name string, last byte) Network {
+		return Network{Address: net.IPv4(192, 0, 2, last), Port: 6443, Members: crew{name, &alive}, Rows: resources.NewRows(x.store), ServiceRanges: builtin.DefaultServiceNetwork().Ranges}
+	}
+	if err := member("b", 2).membership().join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n := member("a", 1)
+	k := keeper{plane: x.p, network: n, membership: n.membership()}
+	happened := follower(t, x.store, keptObjects)
+	k.begin()
+	if again, err := k.do(t.Context(), nil); err != nil || again != deadAfter {
+		t.Fatal(again, err)
+	}
+	happened()
+	x.send("POST", path, `{"metadata":{"name":"other"},"addressType":"IPv4","endpoints":[]}`, 201)
+	time.Sleep(time.Millisecond)
+	if again, err := k.do(t.Context(), happened()); err != nil || again <= 0 || again >= deadAfter {
+		t.Errorf("the server that is gone is looked for in %v, %v", again, err)
+	}
 }
