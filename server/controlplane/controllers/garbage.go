@@ -166,10 +166,14 @@ func (g *garbage) shown(resource string) {
 	g.fresh.look = append(g.fresh.look, g.graph.missed(resource)...)
 }
 
+// mostSearches bounds the references of an object that are searched for in all namespaces: an object may have 20,000 of them, and no change is
+// handled meanwhile. kube-controller-manager writes no more Events about one object at once.
+const mostSearches = 25
+
 // belongs tells whether all owners of an object exist and are not waiting for their dependents. An Event reports an
 // owner reference to another namespace.
 func (g *garbage) belongs(key resources.Key, m metadata) bool {
-	ctx, settled := context.Background(), true // the reads below do not wait
+	ctx, settled, searches := context.Background(), true, 0 // the reads below do not wait
 	for _, o := range m.owners {
 		t, err := g.ownerType(o, key)
 		if err != nil && !errors.Is(err, errNamespacedOwner) {
@@ -180,7 +184,7 @@ func (g *garbage) belongs(key resources.Key, m metadata) bool {
 			continue
 		}
 		settled = false
-		if t.Namespaced && g.elsewhere(ctx, t, o, key.Namespace) {
+		if searches++; searches <= mostSearches && t.Namespaced && g.elsewhere(ctx, t, o, key.Namespace) {
 			g.reports.Add(invalidOwner{key: key, uid: m.uid, owner: o})
 		}
 	}

@@ -131,11 +131,14 @@ func (g *graph) missed(resource string) (look []types.UID) {
 // unblocked returns the owners that wait for their dependents and that a reference no longer blocks.
 func (g *graph) unblocked(before, now []owner) []types.UID {
 	var free []types.UID
-	for _, o := range before {
-		if !o.blocks || slices.ContainsFunc(now, func(n owner) bool { return n.uid == o.uid && n.blocks }) {
-			continue
+	blocked := sets.Set[types.UID]{}
+	for _, o := range now {
+		if o.blocks {
+			blocked.Insert(o.uid)
 		}
-		if n, ok := g.nodes[o.uid]; ok && n.waits() {
+	}
+	for _, o := range before {
+		if n, ok := g.nodes[o.uid]; ok && o.blocks && n.waits() && !blocked.Has(o.uid) {
 			free = append(free, o.uid)
 		}
 	}

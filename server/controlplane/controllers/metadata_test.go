@@ -2,13 +2,16 @@ package controllers
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
@@ -62,5 +65,28 @@ func TestOwnersAreSwitched(t *testing.T) {
 			t.Errorf("on: %t: the uid is %q", on, got)
 		}
 		back()
+	}
+}
+
+// An object may have many owners. A change of them costs what is proportional to their number.
+func TestManyOwners(t *testing.T) {
+	const many = 100_000
+	owners, refs := make([]owner, many), make([]metav1.OwnerReference, many)
+	for i := range owners {
+		refs[i].UID = types.UID(fmt.Sprintf("%06d", i))
+		owners[i] = owner{uid: refs[i].UID, blocks: true}
+	}
+	var g graph
+	g.clear()
+	g.put(resources.Key{Name: "owner"}, metadata{uid: owners[0].uid, deleting: true, foreground: true})
+	g.put(resources.Key{Name: "child"}, metadata{uid: "child", owners: owners})
+	began := time.Now()
+	c := g.put(resources.Key{Name: "child"}, metadata{uid: "child", owners: owners[1:]})
+	left := withoutOwners(refs, owners[1:])
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if !slices.Equal(c.look, []types.UID{owners[0].uid}) || len(left) != 1 || left[0].UID != owners[0].uid {
+		t.Errorf("looks at %q, and %d are left", c.look, len(left))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -55,9 +56,11 @@ func (g *garbage) dropOwners(ctx context.Context, t *resources.Type, key resourc
 // withoutOwners returns the references to other owners than the given ones; nil when there are none, since an object without a Go
 // type would keep an empty list.
 func withoutOwners(refs []metav1.OwnerReference, owners []owner) []metav1.OwnerReference {
-	refs = slices.DeleteFunc(refs, func(ref metav1.OwnerReference) bool {
-		return slices.ContainsFunc(owners, func(o owner) bool { return o.uid == ref.UID })
-	})
+	gone := sets.Set[types.UID]{}
+	for _, o := range owners {
+		gone.Insert(o.uid)
+	}
+	refs = slices.DeleteFunc(refs, func(ref metav1.OwnerReference) bool { return gone.Has(ref.UID) })
 	if len(refs) == 0 {
 		return nil
 	}
