@@ -2,10 +2,12 @@ package resources
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/warning"
 )
 
@@ -17,15 +19,15 @@ func DedupOwners(ctx context.Context, m metav1.Object, afterAdmission bool) {
 	}
 	var kept []metav1.OwnerReference
 	var twice []string
-	seen := map[ownerKey]bool{}
+	seen := sets.Set[string]{} // a body of 3 MiB may have 50,000: comparing each with all others would take seconds
 	for _, ref := range refs {
-		key := ownerKey{ref, said(ref.Controller), said(ref.BlockOwnerDeletion)}
-		key.Controller, key.BlockOwnerDeletion = nil, nil
-		if seen[key] {
+		text, _ := json.Marshal(ref) // fields of text, and pointers to flags, always encode
+		key := string(text)
+		if seen.Has(key) {
 			twice = append(twice, string(ref.UID))
 			continue
 		}
-		seen[key] = true
+		seen.Insert(key)
 		kept = append(kept, ref)
 	}
 	if len(twice) == 0 {
@@ -39,20 +41,4 @@ func DedupOwners(ctx context.Context, m metav1.Object, afterAdmission bool) {
 		"references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) "+
 		"observed: %v", when, strings.Join(twice, ", ")))
 	m.SetOwnerReferences(kept)
-}
-
-// ownerKey is the same for equal owner references. A body of 3 MiB may have 50,000 of them: comparing each with all others would take seconds.
-type ownerKey struct {
-	metav1.OwnerReference // without its pointers
-	controller, blocks    int8
-}
-
-func said(b *bool) int8 {
-	switch {
-	case b == nil:
-		return 0
-	case *b:
-		return 1
-	}
-	return 2
 }
