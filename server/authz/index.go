@@ -195,6 +195,9 @@ func (p *policy) bind(key resources.Key, is stored) {
 		}
 		g := grant{b, i}
 		at, _ := slices.BinarySearchFunc(of[who], g, compareGrants)
+		if at > 0 && of[who][at-1].binding == b {
+			continue // an earlier subject is the same, and so comes first for all users
+		}
 		of[who] = slices.Insert(of[who], at, g)
 	}
 }

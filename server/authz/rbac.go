@@ -52,18 +52,54 @@ func (s bySubject) visit(who user.Info, f func(grant) bool) bool {
 	if len(s) == 0 {
 		return true
 	}
+	groups := who.GetGroups()
+	if len(groups) > fewGroups {
+		return s.visitMany(who, f)
+	}
 	for _, g := range s[subject{name: who.GetName()}] {
 		if g.first(who) && !f(g) {
 			return false
 		}
 	}
-	groups := who.GetGroups()
 	for i, group := range groups {
 		if slices.Contains(groups[:i], group) {
 			continue
 		}
 		for _, g := range s[subject{group: true, name: group}] {
 			if g.first(who) && !f(g) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// fewGroups is how many groups of a user are compared one by one. A review may ask about a user with hundreds of thousands.
+const fewGroups = 16
+
+// visitMany is visit for a user with any number of groups, in time proportional to them and to their grants.
+func (s bySubject) visitMany(who user.Info, f func(grant) bool) bool {
+	var found []subject
+	asked, first := map[subject]bool{}, map[*binding]int{}
+	look := func(of subject) {
+		if len(s[of]) == 0 || asked[of] {
+			return
+		}
+		asked[of] = true
+		found = append(found, of)
+		for _, g := range s[of] {
+			if at, known := first[g.binding]; !known || g.subject < at {
+				first[g.binding] = g.subject
+			}
+		}
+	}
+	look(subject{name: who.GetName()})
+	for _, group := range who.GetGroups() {
+		look(subject{group: true, name: group})
+	}
+	for _, of := range found {
+		for _, g := range s[of] {
+			if first[g.binding] == g.subject && !f(g) {
 				return false
 			}
 		}

@@ -165,6 +165,11 @@ func put[T runtime.Object](p policies, in map[string]T, resource, key string, ob
 
 func (p policies) question() authorizer.AttributesRecord {
 	who := &user.DefaultInfo{Name: p.one(someUsers...), Groups: p.some(someGroups...)}
+	if p.IntN(4) == 0 { // so many that they are looked up
+		for i := range 40 {
+			who.Groups = append(who.Groups, fmt.Sprint("other", i), p.one(someGroups...))
+		}
+	}
 	if p.IntN(4) == 0 {
 		return authorizer.AttributesRecord{User: who, Verb: p.one("get", "list"), Path: p.one("/healthz", "/healthz/etcd", "/api/v1", "/metrics", "/x")}
 	}
