@@ -19,6 +19,8 @@ const (
 	// mostNesting bounds the bytes read to merge a document each of whose levels is decoded separately: each byte counts once per level. A document
 	// of 3 MiB may have an average depth of 40.
 	mostNesting = 128 << 20
+	// mostReading bounds the bytes of the old object that are read to merge a document into it, the whole of it for each level.
+	mostReading = 1 << 30
 	// mostComparisons bounds the comparisons that find the elements of a strategic merge patch in merged lists. Upstream needs some 20 s on one
 	// core for that many; a patch may take 34 s. Two lists of 5,000 elements, in any order, take fewer.
 	mostComparisons = 512 << 20
@@ -56,6 +58,9 @@ func affordable(typ types.PatchType, patch, old []byte) error {
 		if deep(patch) {
 			return tooCostly("nested too deeply")
 		}
+		if int64(len(patch))*int64(len(old)) > mostReading && nested(patch)*int64(len(old)) > mostReading {
+			return tooCostly("nested too deeply for a large object")
+		}
 	case types.JSONPatchType:
 		if deep(old) && deepestPointer(patch) > 64 {
 			return tooCostly("too deep in a large object")
@@ -88,6 +93,28 @@ func deep(text []byte) bool {
 
 func tooCostly(what string) error {
 	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the patch is %s", what))
+}
+
+// nested is the greatest number of objects around a place of a merge patch, without those in lists, which replace the old ones. A merge reads the
+// rest of the old object once for each.
+func nested(patch []byte) (most int64) {
+	depth, lists := int64(0), 0
+	for i := 0; i < len(patch); i++ {
+		switch c := patch[i]; {
+		case c == '"':
+			i = jsonscan.EndOfString(patch, i) - 1 // it is valid JSON
+		case c == '[':
+			lists++
+		case c == ']':
+			lists--
+		case c == '{' && lists == 0:
+			depth++
+			most = max(most, depth)
+		case c == '}' && lists == 0:
+			depth--
+		}
+	}
+	return most
 }
 
 // deepestPointer is the number of elements of the longest path in a JSON Patch.
