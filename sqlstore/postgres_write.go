@@ -165,26 +165,25 @@ func (t *postgresTransaction) commit(b *batch) error {
 	// Transactions that notify commit one after the other in the whole cluster. A server that begins to listen writes
 	// its row before it waits for this transaction's lock, and reads the log after that (Session.enter): so a listener
 	// that this transaction does not see will read its changes there.
-	room := true
 	if t.legacy || t.heard {
-		t.queueNotify(s, b.revision, &room)
+		t.queueNotify(s, b.revision)
 	}
 	err := t.finish(s, b)
-	t.driver.crowded = isQueueFull(err) || t.driver.crowded && (err != nil || !room)
+	t.driver.crowded = t.driver.crowded || isQueueFull(err)
 	return err
 }
 
 // queueNotify queues the notification. While PostgreSQL's queue of notifications is full, which all databases of the cluster share, the commit
 // of a transaction with a notification fails: then the batch goes without one, and other servers find it when they look. The queue is full
 // while a session listens in an open transaction, and after that until some session looks at it: a full queue is not made shorter otherwise.
-func (t *postgresTransaction) queueNotify(s *pgx.Batch, revision int64, room *bool) {
+func (t *postgresTransaction) queueNotify(s *pgx.Batch, revision int64) {
 	if !t.driver.crowded {
 		s.Queue("SELECT pg_notify($1, $2)", t.driver.channel, strconv.FormatInt(revision, 10))
 		return
 	}
 	s.Queue("SELECT pg_notify($1, $2) WHERE "+roomSQL, t.driver.channel, strconv.FormatInt(revision, 10)).
 		Exec(func(tag pgconn.CommandTag) error {
-			*room = tag.RowsAffected() > 0
+			t.driver.crowded = tag.RowsAffected() == 0
 			return nil
 		})
 }
