@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/apis/certificates"
+	"k8s.io/kubernetes/pkg/features"
 	csr "k8s.io/kubernetes/pkg/registry/certificates/certificates"
 	"k8s.io/kubernetes/pkg/registry/certificates/clustertrustbundle"
 	"k8s.io/kubernetes/pkg/registry/certificates/podcertificaterequest"
@@ -19,16 +20,17 @@ import (
 func certificatesGroup(p Parts) resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "certificates.k8s.io", Version: "v1"}
 	pcr := podcertificaterequest.NewStrategy()
-	return single(v1,
-		define[certificates.CertificateSigningRequest, certificates.CertificateSigningRequestList](v1, "certificatesigningrequests", csr.Strategy,
-			short("csr"), selectBy(csr.GetAttrs), status(csr.StatusStrategy), writtenStatus(countIssued),
-			part("approval", csr.ApprovalStrategy, "get", "patch", "update")),
+	types := []*resources.Type{define[certificates.CertificateSigningRequest, certificates.CertificateSigningRequestList](v1,
+		"certificatesigningrequests", csr.Strategy, short("csr"), selectBy(csr.GetAttrs), status(csr.StatusStrategy), writtenStatus(countIssued),
+		part("approval", csr.ApprovalStrategy, "get", "patch", "update"))}
+	types = append(types, gated(features.ClusterTrustBundle,
 		define[certificates.ClusterTrustBundle, certificates.ClusterTrustBundleList](v1, "clustertrustbundles", clustertrustbundle.Strategy,
-			selectBy(trustBundleAttrs)),
+			selectBy(trustBundleAttrs)))...)
+	types = append(types, gated(features.PodCertificateRequest,
 		define[certificates.PodCertificateRequest, certificates.PodCertificateRequestList](v1, "podcertificaterequests", pcr,
 			selectBy(podCertificateRequestAttrs), storedIn(versionOfPodCertificateRequest),
-			status(podcertificaterequest.NewStatusStrategy(pcr, p.Authorizer, clock.RealClock{}))),
-	)
+			status(podcertificaterequest.NewStatusStrategy(pcr, p.Authorizer, clock.RealClock{}))))...)
+	return single(v1, types...)
 }
 
 func trustBundleAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {

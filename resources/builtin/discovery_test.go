@@ -109,6 +109,27 @@ func TestDiscoveryIsUpstreams(t *testing.T) {
 	}
 }
 
+// TestGatesRemoveTypes turns off the features without which kube-apiserver v1.37 does not serve types that it serves by default
+// (storage_certificates.go and storage_storagemigration.go in k8s.io/kubernetes/pkg/registry).
+func TestGatesRemoveTypes(t *testing.T) {
+	gates := featuregatetesting.FeatureOverrides{features.ClusterTrustBundle: false, features.ClusterTrustBundleProjection: false,
+		features.PodCertificateRequest: false, features.StorageVersionMigrator: false}
+	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, gates)
+	c := serving(t, map[string]string{"api/all": "true"})
+	for _, resource := range []string{"clustertrustbundles.certificates.k8s.io", "podcertificaterequests.certificates.k8s.io",
+		"storageversionmigrations.storagemigration.k8s.io"} {
+		if _, served := c.Type(resource); served {
+			t.Errorf("%s is served without its feature", resource)
+		}
+	}
+	if _, served := c.Type("certificatesigningrequests.certificates.k8s.io"); !served {
+		t.Error("certificatesigningrequests.certificates.k8s.io is not served")
+	}
+	if _, served := c.Group("storagemigration.k8s.io"); served {
+		t.Error("storagemigration.k8s.io is served without types")
+	}
+}
+
 // describe adds the entries of a type in legacy discovery.
 func describe(s *resources.Served, to map[string]metav1.APIResource) {
 	main := metav1.APIResource{Name: s.Resource, SingularName: s.SingularName, Namespaced: s.Namespaced, Kind: s.Type.Kind,

@@ -7,6 +7,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/node"
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 	"k8s.io/kubernetes/pkg/apis/storagemigration"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/registry/coordination/lease"
 	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
 	"k8s.io/kubernetes/pkg/registry/node/runtimeclass"
@@ -47,7 +48,7 @@ func schedulingGroup() resources.GroupSpec {
 
 func storagemigrationGroup() resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "storagemigration.k8s.io", Version: "v1"}
-	return single(v1,
+	return single(v1, gated(features.StorageVersionMigrator,
 		define[storagemigration.StorageVersionMigration, storagemigration.StorageVersionMigrationList](v1, "storageversionmigrations",
-			svm.Strategy, status(svm.StatusStrategy)))
+			svm.Strategy, status(svm.StatusStrategy)))...)
 }
