@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/util/dryrun"
+	"k8s.io/apiserver/pkg/warning"
 )
 
 // OperationRequest is a create that is an operation rather than an object: a review, a binding, an eviction.
@@ -29,6 +30,7 @@ type OperationRequest struct {
 type Operation struct {
 	Reader
 	inner *Pipeline
+	outer *Pipeline
 }
 
 // Operate carries out an operation.
@@ -89,6 +91,20 @@ func (p *Pipeline) Connect(ctx context.Context, t *Type, decode func() (runtime.
 func (o *Operation) Update(ctx context.Context, r *UpdateRequest) (stored *Object, created bool, err error) {
 	return o.inner.Update(ctx, r)
 }
+
+// UpdateSubresource changes a subresource of an object by a request of the server's own, which is authorized, admitted and audited as one. It is for
+// what kube-apiserver does through its loopback client.
+func (o *Operation) UpdateSubresource(ctx context.Context, key Key, subresource string, r *UpdateRequest) error {
+	ctx = warning.WithWarningRecorder(APIServer.Request(ctx, "update", r.Type, key, subresource), unwarned{})
+	_, _, err := o.outer.Update(ctx, r)
+	return err
+}
+
+// unwarned drops the warnings about a request that the client did not send.
+type unwarned struct{}
+
+// AddWarning implements warning.Recorder.
+func (unwarned) AddWarning(string, string) {}
 
 // Delete deletes an object as part of the operation; see Pipeline.Delete.
 func (o *Operation) Delete(ctx context.Context, r *DeleteRequest) (Deleted, error) {

@@ -67,7 +67,9 @@ type PipelineOptions struct {
 // NewPipeline returns the pipeline to a store. It has no admission yet; see Use.
 func NewPipeline(s Store, o PipelineOptions) *Pipeline {
 	s = &timed{Store: s, noted: o.Audit != nil}
-	return &Pipeline{store: s, authorizer: o.Authorizer, audit: o.Audit, within: &Operation{Reader: s, inner: &Pipeline{store: s}}}
+	p := &Pipeline{store: s, authorizer: o.Authorizer, audit: o.Audit}
+	p.within = &Operation{Reader: s, inner: &Pipeline{store: s}, outer: p}
+	return p
 }
 
 // Use makes the plugins see every write from now on. It comes before the first write, and is separate from NewPipeline because

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/util/dryrun"
 	pdbhelper "k8s.io/component-helpers/apps/poddisruptionbudget"
 	"k8s.io/kubernetes/pkg/apis/core"
@@ -47,40 +46,50 @@ func (e *eviction) findBudgets(ctx context.Context, p *core.Pod) ([]*policyv1.Po
 	return found, err
 }
 
-// decrement takes one disruption from a budget, or returns the error why there is none.
-func (e *eviction) decrement(ctx context.Context, name string) error {
-	// The rules of a budget are those of its own group, not of the request for the pod.
-	ctx = genericapirequest.WithRequestInfo(ctx, &genericapirequest.RequestInfo{
-		IsResourceRequest: true, Verb: "update", APIPrefix: "apis", APIGroup: policyV1.Group, APIVersion: policyV1.Version,
-		Resource: e.budgets.Resource, Subresource: "status", Namespace: genericapirequest.NamespaceValue(ctx), Name: name,
-	})
-	dry := dryrun.IsDryRun(e.options.DryRun)
-	u := resources.UpdateRequest{Type: e.budgets, Name: name, DryRun: dry}
-	u.Change = func(_ context.Context, _ runtime.Object, live *resources.Object) (runtime.Object, error) {
+// decrement takes one disruption from a budget, or returns the error why there is none. A dry run ends after the check, as in kube-apiserver.
+func (e *eviction) decrement(ctx context.Context, found *policyv1.PodDisruptionBudget) error {
+	if dryrun.IsDryRun(e.options.DryRun) {
+		return refusal(found)
+	}
+	manager, err := e.manager()
+	if err != nil {
+		return err
+	}
+	key := e.budgets.KeyOf(found.Namespace, found.Name)
+	u := resources.UpdateRequest{Type: e.budgets, Name: key.Name}
+	u.Change = func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
 		if live == nil {
-			return nil, apierrors.NewNotFound(e.budgets.GroupResource, name)
+			return nil, apierrors.NewNotFound(e.budgets.GroupResource, key.Name)
 		}
-		v, err := e.budgets.DecodeStored(live)
+		now, err := e.decremented(live)
 		if err != nil {
 			return nil, err
 		}
-		b := v.(*policyv1.PodDisruptionBudget)
-		if err := refusal(b); err != nil {
-			return nil, err
-		}
-		b.Status.DisruptionsAllowed--
-		if b.Status.DisruptionsAllowed == 0 {
-			pdbhelper.UpdateDisruptionAllowedCondition(b)
-		}
-		if b.Status.DisruptedPods == nil {
-			b.Status.DisruptedPods = map[string]metav1.Time{}
-		}
-		// The budget's controller then stops counting the pod as present before it sees the deletion.
-		b.Status.DisruptedPods[e.name] = metav1.Time{Time: time.Now()}
-		return e.budgets.ToHub(b)
+		return manager.Update(existing, now, resources.ServerManagerName), nil
 	}
-	_, _, err := e.op.Update(ctx, &u)
-	return err
+	return e.op.UpdateSubresource(ctx, key, "status", &u)
+}
+
+// decremented returns the budget without one disruption.
+func (e *eviction) decremented(live *resources.Object) (runtime.Object, error) {
+	v, err := e.budgets.DecodeStored(live)
+	if err != nil {
+		return nil, err
+	}
+	b := v.(*policyv1.PodDisruptionBudget)
+	if err := refusal(b); err != nil {
+		return nil, err
+	}
+	b.Status.DisruptionsAllowed--
+	if b.Status.DisruptionsAllowed == 0 {
+		pdbhelper.UpdateDisruptionAllowedCondition(b)
+	}
+	if b.Status.DisruptedPods == nil {
+		b.Status.DisruptedPods = map[string]metav1.Time{}
+	}
+	// The budget's controller then stops counting the pod as present before it sees the deletion.
+	b.Status.DisruptedPods[e.name] = metav1.Time{Time: time.Now()}
+	return e.budgets.ToHub(b)
 }
 
 // refusal is the error of an eviction that the budget does not allow; nil when it does.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fieldmanager"
 )
 
 // evictionRounds is the number of attempts of an eviction whose pod others keep changing.
@@ -28,6 +30,7 @@ const evictionRounds = 20
 // evict answers a create of pods/eviction: a deletion of the pod that the PodDisruptionBudget covering it has to allow ("API-initiated
 // Eviction" of the Kubernetes documentation). A refusal is 429 with cause DisruptionBudget.
 func evict(pods, budgets *resources.Type) resources.CreateFunc {
+	manager := sync.OnceValues(func() (*fieldmanager.Manager, error) { return budgets.ServerManager("status") })
 	return func(ctx context.Context, o *resources.Operation, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
 		e, ok := obj.(*policy.Eviction)
 		if !ok {
@@ -37,7 +40,7 @@ func evict(pods, budgets *resources.Type) resources.CreateFunc {
 		if e.DeleteOptions != nil {
 			options = e.DeleteOptions.DeepCopy()
 		}
-		ev := eviction{op: o, pods: pods, budgets: budgets, name: name, options: options}
+		ev := eviction{op: o, pods: pods, budgets: budgets, manager: manager, name: name, options: options}
 		if err := ev.run(ctx); err != nil {
 			return nil, err
 		}
@@ -77,8 +80,10 @@ func checkEviction(ctx context.Context, _ *resources.Operation, name string, obj
 type eviction struct {
 	op            *resources.Operation
 	pods, budgets *resources.Type
-	name          string
-	options       *metav1.DeleteOptions
+	// manager is the field manager of the statuses of budgets.
+	manager func() (*fieldmanager.Manager, error)
+	name    string
+	options *metav1.DeleteOptions
 }
 
 func (e *eviction) run(ctx context.Context) error {
@@ -144,7 +149,7 @@ func (e *eviction) takeFromBudget(ctx context.Context, p *core.Pod) (budget stri
 			return b.Name, true, nil
 		}
 	}
-	return b.Name, false, e.decrement(ctx, b.Name)
+	return b.Name, false, e.decrement(ctx, b)
 }
 
 // remove writes the reason into the pod's status, and deletes the pod.

@@ -1,13 +1,17 @@
 package builtin_test
 
 import (
+	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
 	podutil "k8s.io/kubernetes/pkg/api/pod"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/policy"
@@ -125,6 +129,55 @@ func TestEvictionHonoursTheBudget(t *testing.T) {
 	b := c.get("policy", "poddisruptionbudgets", "b1").(*policy.PodDisruptionBudget)
 	if _, told := b.Status.DisruptedPods["one"]; !told || b.Status.DisruptionsAllowed != 0 {
 		t.Errorf("the budget does not know of the eviction: %+v", b.Status)
+	}
+}
+
+// budgetReviews is a validating plugin that remembers who updated which subresource of a budget.
+type budgetReviews struct{ updates []string }
+
+func (*budgetReviews) Handles(admission.Operation) bool { return true }
+
+func (r *budgetReviews) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().Resource == "poddisruptionbudgets" && a.GetOperation() == admission.Update {
+		r.updates = append(r.updates, a.GetSubresource()+" "+a.GetUserInfo().GetName())
+	}
+	return nil
+}
+
+// TestEvictionWritesTheBudgetAsTheServer expects a request of its own for the budget, as kube-apiserver sends one to itself, and none of a
+// dry run.
+func TestEvictionWritesTheBudgetAsTheServer(t *testing.T) {
+	c := newCluster(t, builtin.Parts{})
+	c.running(true)
+	c.create("policy", "poddisruptionbudgets", budget)
+	c.setBudget(func(s *policy.PodDisruptionBudgetStatus) {
+		s.CurrentHealthy, s.DesiredHealthy, s.ExpectedPods, s.DisruptionsAllowed = 2, 1, 2, 1
+	})
+	c.update("policy", "poddisruptionbudgets", "b1", func(obj runtime.Object) {
+		obj.(*policy.PodDisruptionBudget).ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kube-controller-manager", Operation: "Update",
+			APIVersion: "policy/v1", FieldsType: "FieldsV1", Subresource: "status",
+			FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:disruptionsAllowed":{}}}`)}}
+	})
+	seen := &budgetReviews{}
+	c.pipeline.Use(seen, nil)
+	if err := c.post("", "pods", "one", "eviction", `{"metadata":{"name":"one"},"deleteOptions":{"dryRun":["All"]}}`); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen.updates) > 0 {
+		t.Errorf("a dry run updated the budget: %v", seen.updates)
+	}
+	if err := c.post("", "pods", "one", "eviction", evictOne); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"status system:apiserver"}; !slices.Equal(seen.updates, want) {
+		t.Errorf("admission saw the updates %v, want %v", seen.updates, want)
+	}
+	b := c.get("policy", "poddisruptionbudgets", "b1").(*policy.PodDisruptionBudget)
+	owns := slices.ContainsFunc(b.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == "kube-apiserver" && e.Subresource == "status" && strings.Contains(e.FieldsV1.GetRawString(), `"f:disruptionsAllowed"`)
+	})
+	if !owns {
+		t.Errorf("kube-apiserver does not own status.disruptionsAllowed: %v", b.ManagedFields)
 	}
 }
 
