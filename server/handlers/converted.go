@@ -13,6 +13,10 @@ import (
 // convertedAtOnce is how many objects are converted before the first of them is filtered, if conversion calls a webhook (resources.Type.Converted).
 const convertedAtOnce = 256
 
+// matchedAtOnce is how many objects are compared with selectors before the request's context is examined. A selector that fits into a URL may have
+// 100,000 requirements.
+const matchedAtOnce = 256
+
 // object writes a stored object.
 func (q *request) object(code int, f codec.Format, o *resources.Object) error {
 	began := time.Now()
@@ -65,9 +69,19 @@ func (q *request) asStored(objects ...*resources.Object) error {
 	return nil
 }
 
-// ascend calls yield for the objects of a range in order, until it returns false. If a conversion webhook is needed to read their fields, ascend
-// converts many objects per call.
-func (s *selection) ascend(ctx context.Context, snapshot resources.Snapshot, after string, yield func(*resources.Object) bool) {
+// ascend calls yield for the objects of a range in order, until it returns false or ctx ends, which is then the selection's error. If a conversion
+// webhook is needed to read their fields, ascend converts many objects per call.
+func (s *selection) ascend(ctx context.Context, snapshot resources.Snapshot, after string, each func(*resources.Object) bool) {
+	n := 0
+	yield := func(o *resources.Object) bool {
+		if n++; n%matchedAtOnce == 0 && ctx.Err() != nil {
+			if s.failed == nil {
+				s.failed = ctx.Err()
+			}
+			return false
+		}
+		return each(o)
+	}
 	if s.convert == nil {
 		snapshot.Ascend(s.namespace, after, yield)
 		return

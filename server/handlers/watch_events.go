@@ -42,7 +42,9 @@ func (w *watchStream) sendInitial() bool {
 				return convert(ctx, objects)
 			}
 		}
-		w.selection.ascend(w.q.ctx, w.initial, "", send)
+		ctx, cancel := context.WithDeadline(w.q.ctx, w.until)
+		defer cancel()
+		w.selection.ascend(ctx, w.initial, "", send)
 	}
 	b.end()
 	w.events.Bulk(0)
