@@ -26,7 +26,7 @@ const (
 
 // cbor encodes an object as an item of a list: without apiVersion and kind, unless it has no Go type.
 func (r *Renderer) cbor(o *resources.Object) ([]byte, error) {
-	return o.Form(r.Served.FormID("cbor "+r.Served.GroupVersion().String(), true), func() ([]byte, error) {
+	return r.form(o, r.Served.FormID("cbor "+r.Served.GroupVersion().String(), true), func() ([]byte, error) {
 		obj, err := r.versioned(o)
 		if err != nil {
 			return nil, err
@@ -41,7 +41,7 @@ func (r *Renderer) cbor(o *resources.Object) ([]byte, error) {
 
 // cborPartial encodes an object's metadata only.
 func (r *Renderer) cborPartial(o *resources.Object) ([]byte, error) {
-	return o.Form("cbor partial", func() ([]byte, error) {
+	return r.form(o, "cbor partial", func() ([]byte, error) {
 		var p struct {
 			Metadata metav1.ObjectMeta `json:"metadata"`
 		}
