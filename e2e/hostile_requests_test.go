@@ -127,6 +127,10 @@ func hostileBodies() []hostile {
 		post("200,000 unknown fields", asJSON, `{"metadata":{"name":"n"},`+numbered(200000, `"%d":1`, ",")+`}`, 201),
 		sends("200,000 unknown fields, strict", "POST "+configs+"?dryRun=All&fieldValidation=Strict", 400).as(asJSON).
 			text(`{"metadata":{"name":"n"},` + numbered(200000, `"%d":1`, ",") + `}`),
+		sends("a million containers", "POST "+pods, 413).
+			text(`{"metadata":{"name":"n"},"spec":{"containers":[{}` + strings.Repeat(",{}", 999999) + `]}}`),
+		sends("a quantity of a billion digits", "POST /api/v1/namespaces/default/resourcequotas", 400).
+			text(`{"metadata":{"name":"n"},"spec":{"hard":{"pods":"1e999999999"}}}`),
 		sends("20,000 containers", "POST "+pods+"?dryRun=All", 422).
 			text(`{"metadata":{"name":"n"},"spec":{"containers":[{}` + strings.Repeat(",{}", 19999) + `]}}`),
 		sends("100,000 owners", "POST "+configs+"?dryRun=All", 422).

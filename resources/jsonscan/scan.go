@@ -12,12 +12,24 @@ type Scanner struct {
 	text  string // the same bytes: results share them
 	pos   int
 	depth int
+	// listed is the number of elements of all lists so far.
+	listed int
 	// Stored is for readers: the text was stored, and not sent by a client. See typedjson.DecodeStored.
 	Stored bool
 }
 
 // maxDepth bounds the nesting of structs. Recursive types are rarely nested deeper than ten.
 const maxDepth = 200
+
+// MostElements bounds the elements of all lists in the text of an object with a Go type. An empty element is three bytes of JSON, up to a kilobyte of
+// memory, and several errors of validation: a million of them, which fit into a request, took 2 GB.
+const MostElements = 100_000
+
+// List counts an element of a list. It returns false if there are too many.
+func (s *Scanner) List() bool {
+	s.listed++
+	return s.listed <= MostElements
+}
 
 // New returns a scanner at the beginning of data, which must not change: the strings it returns share its memory.
 func New(data []byte) Scanner {

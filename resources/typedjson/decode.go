@@ -5,18 +5,21 @@ import (
 	"encoding/base64"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/resources/jsonscan"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // Decode reads the JSON of an object into obj, a pointer to an empty struct, as UnmarshalStrict of sigs.k8s.io/json does. When
 // ok is false, the object is not covered or invalid: a field that is unknown or duplicate, a value of another kind, a text that
-// is not JSON. obj must then be discarded.
+// is not JSON, more than jsonscan.MostElements elements of lists, a quantity that takes long to read. obj must then be discarded.
 //
 // Strings of the object are parts of data, which must not be changed any more. A caller that keeps a string for longer than the
 // object clones it, or keeps all of data with it.
@@ -244,8 +247,10 @@ func readList(t reflect.Type, read reader) reader {
 		list.Set(reflect.MakeSlice(t, 0, 0))
 		n := 0
 		return d.Elements(func() bool {
+			if n++; !d.List() {
+				return false
+			}
 			list.Grow(1)
-			n++
 			list.SetLen(n)
 			return read(d, unsafe.Add(list.UnsafePointer(), uintptr(n-1)*size))
 		})
@@ -271,6 +276,12 @@ func readMap(t reflect.Type, read reader) reader {
 			return m.Len() > before
 		})
 	}
+}
+
+// readQuantity reads a quantity that is quickly read: the caller decides about others.
+func readQuantity(d *jsonscan.Scanner, p unsafe.Pointer) bool {
+	data, ok := d.Raw()
+	return ok && !upstream.CostlyQuantity(strings.Trim(string(data), `"`)) && (*resource.Quantity)(p).UnmarshalJSON(data) == nil
 }
 
 // readItself reads a type by its own UnmarshalJSON.

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"unsafe"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rowlock/rowlock/resources/gotype"
@@ -84,6 +85,9 @@ func (p readerCompiler) value(t reflect.Type) (reader, error) {
 	}
 	if t == schemaOrBool || t == schemaOrArray {
 		return p.schemaReader(t)
+	}
+	if t == reflect.TypeFor[resource.Quantity]() {
+		return readQuantity, nil
 	}
 	if t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(unmarshalerType) {
 		return readItself(t), nil

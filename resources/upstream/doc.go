@@ -29,7 +29,7 @@
 //
 // Memory of upstream that is read or changed past its interfaces:
 //
-//	quantity.go    the text that a Quantity caches
+//	quantity.go    the text that a Quantity caches, and which quantities take minutes
 //	webhooks.go    the webhook of ImagePolicyWebhook, and of the audit
 //	workqueues.go  the work queues of its controllers, which are replaced
 //

@@ -3,6 +3,8 @@ package codec
 import (
 	"bytes"
 	"io"
+	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -28,7 +30,7 @@ func (r *Renderer) yamlList(objects []*resources.Object, m metav1.ListMeta) (*Li
 	if len(objects) == 0 {
 		return &List{Write: func(w io.Writer) error { return writeAll(w, string(head), "items: []\n", string(tail)) }}, nil
 	}
-	if err := r.shallowEnough(objects); err != nil { // must fail before anything is written
+	if err := r.shallowEnough(objects, r.yamlSource); err != nil { // must fail before anything is written
 		return nil, err
 	}
 	items := r.items(objects, func(w io.Writer, i int) error { return r.yamlItem(w, objects[i]) })
@@ -36,15 +38,57 @@ func (r *Renderer) yamlList(objects []*resources.Object, m metav1.ListMeta) (*Li
 	return &List{Write: items.Write, Items: items}, nil
 }
 
-// shallowEnough rejects objects that ToYAML would reject.
-func (r *Renderer) shallowEnough(objects []*resources.Object) error {
+const yamlRows = "rows:\n"
+
+// yamlTable writes a Table in YAML row by row. head is the JSON before its rows, which are the last key in alphabetical order.
+func (r *Renderer) yamlTable(head []byte, objects []*resources.Object) (func(io.Writer) error, error) {
+	before, err := ToYAML(append(head, "[]}"...))
+	if err != nil {
+		return nil, err
+	}
+	include, now := r.tableOptions().IncludeObject, time.Now()
+	source := func(table *bytes.Buffer, o *resources.Object) error {
+		table.WriteString(`{"rows":[`)
+		if err := r.row(table, o, include, now); err != nil {
+			return err
+		}
+		table.WriteString(`]}`)
+		return nil
+	}
+	if err := r.shallowEnough(objects, source); err != nil {
+		return nil, err
+	}
+	return func(w io.Writer) error {
+		err := writeAll(w, strings.TrimSuffix(string(before), "rows: []\n"), yamlRows)
+		for i := 0; i < len(objects) && err == nil; i++ {
+			var table bytes.Buffer
+			if err = source(&table, objects[i]); err == nil {
+				err = writeShort(w, table.Bytes(), yamlRows)
+			}
+		}
+		return err
+	}, nil
+}
+
+// writeShort writes the YAML of a JSON document that begins with prefix, without the prefix.
+func writeShort(w io.Writer, document []byte, prefix string) error {
+	data, err := ToYAML(document)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(bytes.TrimPrefix(data, []byte(prefix)))
+	return err
+}
+
+// shallowEnough rejects objects that ToYAML would reject; source writes what is converted of one.
+func (r *Renderer) shallowEnough(objects []*resources.Object, source func(*bytes.Buffer, *resources.Object) error) error {
 	var list bytes.Buffer
 	for _, o := range objects {
 		if len(o.Data) < mayBeDeep && r.Served.Converted == nil {
 			continue
 		}
 		list.Reset()
-		if err := r.yamlSource(&list, o); err != nil {
+		if err := source(&list, o); err != nil {
 			return err
 		}
 		if err := checkYAML(list.Bytes()); err != nil {
@@ -65,12 +109,7 @@ func (r *Renderer) yamlItem(w io.Writer, o *resources.Object) error {
 	if err := r.yamlSource(&list, o); err != nil {
 		return err
 	}
-	data, err := ToYAML(list.Bytes())
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(bytes.TrimPrefix(data, []byte(yamlItems)))
-	return err
+	return writeShort(w, list.Bytes(), yamlItems)
 }
 
 // yamlSource writes the list of one item to convert to YAML.

@@ -5,7 +5,7 @@
 //
 //	negotiate.go  the offered media types, and the one for a request; gzip.go, whether its response may be compressed
 //	renderer.go   an object in a version and an encoding; protobuf.go and cbor.go, encodings; indent.go, pretty=true
-//	list.go       lists as JSON; list_protobuf.go, list_yaml.go; bulk.go, state for many objects
+//	list.go       lists as JSON; list_protobuf.go, list_yaml.go (yaml_turns.go: long texts); bulk.go, state for many objects
 //	table.go      Tables
 //	events.go     the frames of a watch
 //

@@ -118,7 +118,8 @@ func noMessage(obj runtime.Object) error {
 	return notAcceptable(fmt.Sprintf("object %T does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message", obj))
 }
 
-var protobufMagic = []byte("k8s\x00")
+// ProtobufMagic begins every object in protobuf.
+var ProtobufMagic = []byte("k8s\x00")
 
 // envelope wraps a message according to "Kubernetes Protobuf encoding" of the API concepts page.
 func envelope(gvk schema.GroupVersionKind, raw []byte) []byte {
@@ -140,7 +141,7 @@ func envelopeHead(gvk schema.GroupVersionKind, size int) []byte {
 func appendEnvelopeHead(dst []byte, gvk schema.GroupVersionKind, size int) []byte {
 	apiVersion := gvk.GroupVersion().String()
 	typeMeta := protowire.SizeTag(1) + protowire.SizeBytes(len(apiVersion)) + protowire.SizeTag(2) + protowire.SizeBytes(len(gvk.Kind))
-	dst = append(dst, protobufMagic...)
+	dst = append(dst, ProtobufMagic...)
 	dst = protowire.AppendTag(dst, 1, protowire.BytesType)
 	dst = protowire.AppendVarint(dst, uint64(typeMeta))
 	dst = protowire.AppendTag(dst, 1, protowire.BytesType)

@@ -122,12 +122,16 @@ func finish(data []byte, f Format) ([]byte, error) {
 // exceed it is sent on one line, and YAML is rejected.
 const indentedMost = 64 << 20
 
-// ToYAML converts JSON to YAML. It rejects, with 406, deeply nested JSON whose YAML would be too long.
-func ToYAML(data []byte) ([]byte, error) {
+// ToYAML converts JSON to YAML, in turn if it is long. It rejects, with 406, deeply nested JSON whose YAML would be too long.
+func ToYAML(data []byte) (text []byte, err error) {
 	if err := checkYAML(data); err != nil {
 		return nil, err
 	}
-	return yaml.JSONToYAML(data)
+	err = InTurn(context.Background(), data, func() (err error) {
+		text, err = yaml.JSONToYAML(data)
+		return err
+	})
+	return text, err
 }
 
 func checkYAML(data []byte) error {

@@ -35,6 +35,9 @@ func (r *Renderer) tableList(objects []*resources.Object, m metav1.ListMeta) (fu
 	if err != nil {
 		return nil, err
 	}
+	if r.Format.Media == YAML && len(objects) > 0 && fastpath.Streaming.On() {
+		return r.yamlTable(head, objects)
+	}
 	return r.streamed(func(w io.Writer) error {
 		if _, err := w.Write(head); err != nil {
 			return err

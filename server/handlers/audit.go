@@ -37,7 +37,7 @@ func (p *patcher) json(ctx context.Context) (text []byte, err error) {
 		if utilyaml.IsJSONBuffer(p.body) {
 			return p.body, nil
 		}
-		err = inTurn(ctx, p.body, func() (err error) {
+		err = codec.InTurn(ctx, p.body, func() (err error) {
 			text, err = utilyaml.ToJSON(p.body)
 			return err
 		})

@@ -127,12 +127,16 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 	defaultKind := q.kind
 	var obj runtime.Object
 	var kind *schema.GroupVersionKind
+	var costly error
 	err = q.decodeInTurn(media, body, func() (err error) {
+		if costly = q.bounded(media, body); costly != nil {
+			return costly
+		}
 		obj, kind, err = toHub.Decode(body, &defaultKind, into)
 		return err
 	})
 	if err != nil {
-		if errors.Is(err, q.ctx.Err()) {
+		if costly != nil || errors.Is(err, q.ctx.Err()) {
 			return nil, err
 		}
 		strict, isStrict := runtime.AsStrictDecodingError(err)
@@ -148,6 +152,14 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 			got, q.kind.GroupVersion()))
 	}
 	return obj, nil
+}
+
+// decodeInTurn decodes a body; if it is YAML, in turn.
+func (q *request) decodeInTurn(media string, body []byte, read func() error) error {
+	if media != codec.YAML {
+		return read()
+	}
+	return codec.InTurn(q.ctx, body, read)
 }
 
 // cleanDecoder decodes untyped objects that are free of errors and unknown fields.
@@ -182,6 +194,9 @@ func (q *request) decodeJSON(body []byte, fieldValidation string, mustSay bool) 
 	}
 	var strict []error
 	if !typedjson.Decode(body, versioned) {
+		if q.bounded(codec.JSON, body) != nil {
+			return nil, false
+		}
 		if versioned, err = q.served.Scheme.New(q.kind); err != nil {
 			return nil, false
 		}

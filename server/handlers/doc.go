@@ -4,7 +4,7 @@
 //	route.go     from a path to a type and subresource
 //	request.go   the state of a request: its type, subresource, namespace; options.go, the options of writes
 //	get.go list.go watch.go create.go update.go patch*.go delete.go deletecollection.go
-//	body.go      reading and decoding request bodies; lean.go, with parts that stay text; yaml_turns.go, long YAML texts
+//	body.go      reading and decoding request bodies; bounds.go, those that are refused because they are costly; lean.go, with parts that stay text
 //	respond.go   writing responses; projection.go, subresources that return another kind than the object's;
 //	             converted.go, with conversion webhooks
 //	continue.go  continue tokens of lists; deprecation.go, warnings about deprecated versions;

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fieldmanager"
+	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -103,7 +104,7 @@ func wellFormed(ctx context.Context, body []byte, typ types.PatchType) error {
 		if utilyaml.IsJSONBuffer(body) {
 			return nil // apply reports that, too
 		}
-		return inTurn(ctx, body, func() error {
+		return codec.InTurn(ctx, body, func() error {
 			if _, err := utilyaml.ToJSON(body); err != nil {
 				return apierrors.NewBadRequest("error encoding patch: " + err.Error())
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/resources/jsonscan"
+	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -56,7 +57,7 @@ func (p *patcher) applyServerSide(ctx context.Context, existing runtime.Object, 
 	if clean || p.validation == metav1.FieldValidationIgnore {
 		return obj, nil
 	}
-	err = inTurn(ctx, p.body, func() error { return yaml.UnmarshalStrict(p.body, &map[string]any{}) })
+	err = codec.InTurn(ctx, p.body, func() error { return yaml.UnmarshalStrict(p.body, &map[string]any{}) })
 	if err != nil {
 		if errors.Is(err, ctx.Err()) {
 			return nil, err
@@ -74,6 +75,9 @@ func (p *patcher) applyServerSide(ctx context.Context, existing runtime.Object, 
 func (p *patcher) configuration(ctx context.Context) (patch *unstructured.Unstructured, clean bool, err error) {
 	patch = &unstructured.Unstructured{Object: map[string]any{}}
 	if p.typ == types.ApplyCBORPatchType {
+		if err := p.q.bounded(codec.CBOR, p.body); err != nil {
+			return nil, false, err
+		}
 		if err := cbor.Unmarshal(p.body, &patch.Object); err != nil {
 			return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 		}
@@ -81,12 +85,15 @@ func (p *patcher) configuration(ctx context.Context) (patch *unstructured.Unstru
 	}
 	if fastpath.ApplyJSON.On() {
 		if readJSON(p.body, &patch.Object) {
-			return patch, true, nil
+			return patch, true, p.q.bounded(codec.JSON, p.body)
 		}
 		fastpath.ApplyJSON.Fallback()
 		patch.Object = map[string]any{}
 	}
-	return patch, false, inTurn(ctx, p.body, func() error {
+	return patch, false, codec.InTurn(ctx, p.body, func() error {
+		if err := p.q.bounded(codec.YAML, p.body); err != nil {
+			return err
+		}
 		if err := yaml.Unmarshal(p.body, &patch.Object); err != nil {
 			return apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 		}

@@ -17,6 +17,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/server/codec"
 )
 
 // jsonOrMerge applies a JSON Patch (RFC 6902) or a JSON Merge Patch (RFC 7386) to the versioned JSON of an object.
@@ -117,6 +118,9 @@ func (p *patcher) decodePatched(ctx context.Context, patched []byte, strict []er
 			return obj, nil
 		}
 		fastpath.BodyKind.Fallback()
+	}
+	if err := q.bounded(codec.JSON, patched); err != nil {
+		return nil, err
 	}
 	into, err := q.newHub()
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -25,6 +26,9 @@ func (p *patcher) strategic(ctx context.Context, old []byte) (runtime.Object, er
 			return obj, nil
 		}
 		fastpath.StrategicPatch.Fallback()
+	}
+	if err := p.q.bounded(codec.JSON, p.body); err != nil {
+		return nil, err
 	}
 	var original, patch map[string]any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(old, &original); err != nil {
