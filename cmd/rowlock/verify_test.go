@@ -152,7 +152,7 @@ func verifyRewritten(t *testing.T, data []byte) {
 			}
 			return row
 		}},
-		{"an authority", "objects authorities.rowlock.internal/z: is of no use to a server: the key of", becomes("authorities.rowlock.internal", "z", `{"certificate":"x","key":"x"}`)},
+		{"an authority", "objects authorities.rowlock.internal/z: is of no use to a server: authorities.rowlock.internal/z: its key:", becomes("authorities.rowlock.internal", "z", `{"certificate":"x","key":"x"}`)},
 		{"keys of tokens", "objects tokenkeys.rowlock.internal/z: is of no use to a server: no key in PEM", becomes("tokenkeys.rowlock.internal", "z", `{"keys":"x"}`)},
 		{"keys of another type", "objects tokenkeys.rowlock.internal/z: is of no use to a server: ", becomes("tokenkeys.rowlock.internal", "z", `{"keys":7}`)},
 		{"a token", "objects tokens.rowlock.internal/", replace("tokens.rowlock.internal", `"digest":"`, `"digest":"0`)},

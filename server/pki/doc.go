@@ -22,6 +22,7 @@
 // In the data directory:
 //
 //	pki/ca.crt, pki/ca.key                the authority; the holder of its key can become administrator
+//	pki/ca.next.pem                       the authority that takes its place at the next start
 //	pki/apiserver.crt, pki/apiserver.key  the serving certificate
 //	pki/sa.key                            the keys of ServiceAccount tokens; the first one signs
 //	pki/sa.removed                        the IDs of removed keys: no file restores them where servers share a database

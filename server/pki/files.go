@@ -114,6 +114,23 @@ func parseKey(data []byte) (crypto.Signer, error) {
 	return nil, fmt.Errorf("a %T; only ECDSA and RSA keys are used here", key)
 }
 
+// parsePair reads the certificate of an authority and its key.
+func parsePair(certificate, private []byte) (*keyPair, error) {
+	key, err := parseKey(private)
+	if err != nil {
+		return nil, fmt.Errorf("its key: %w", err)
+	}
+	certs, err := cert.ParseCertsPEM(certificate)
+	if err != nil {
+		return nil, fmt.Errorf("its certificate: %w", err)
+	}
+	k := &keyPair{cert: certs[0], key: key}
+	if !k.fits() {
+		return nil, errors.New("its key is not that of its certificate")
+	}
+	return k, nil
+}
+
 // parseKeyPair reads a certificate with its chain, and its key, of any kind that TLS supports.
 func parseKeyPair(contents [][]byte) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(contents[0], contents[1])

@@ -92,6 +92,9 @@ func Open(opts Options) (*PKI, error) {
 		return nil, err
 	}
 	for _, a := range []authority{clientAuthority, proxyAuthority} {
+		if err := p.useNext(a); err != nil {
+			return nil, fmt.Errorf("certificate authority: %w", err)
+		}
 		if err := p.inheritAuthority(a); err != nil {
 			return nil, fmt.Errorf("certificate authority of the database: %w", err)
 		}
@@ -253,7 +256,8 @@ func (p *PKI) Certificates() []*x509.Certificate { return p.clientPool().certifi
 // Authority returns the certificate by which clients verify this server, as PEM. Changed reports when it changes.
 func (p *PKI) Authority() []byte { return p.ca.Load().certPEM() }
 
-// AuthorityFiles returns the paths of the authority's certificate and key, as PEM.
+// AuthorityFiles returns the paths of the authority's certificate and key, as PEM. They have the authority in use: one that replaces it is in
+// another file until the next start.
 func (p *PKI) AuthorityFiles() (certificate, key string) {
 	base := p.base(clientAuthority)
 	return base + ".crt", base + ".key"
@@ -300,12 +304,17 @@ var clientAuthority = authority{"ca", "rowlock-ca"}
 
 func (p *PKI) base(a authority) string { return filepath.Join(p.opts.DataDir, "pki", a.name) }
 
-// refreshCA returns the current certificate of an authority, renewed if that is due; known is the one in use, nil at first.
+// refreshCA returns the current certificate of an authority, renewed if that is due; known is the one in use, nil at first. An authority with
+// another key takes its place only at a start: the clients of a running server trust the one in use, and have certificates of it.
 func (p *PKI) refreshCA(a authority, known *keyPair, now time.Time) (*keyPair, error) {
 	base := p.base(a)
 	ca, err := readKeyPair(base)
 	if err != nil {
 		return nil, err
+	}
+	if known != nil && (ca == nil || !sameKey(ca.key.Public(), known.key.Public())) {
+		p.opts.Logger.Warn("the files of the certificate authority have changed; the one in use stays until the next start", "name", a.name)
+		return known, nil
 	}
 	if ca != nil && ca.cert != nil && !ca.fits() {
 		return nil, fmt.Errorf("%s.key is not the key of %s.crt", base, base)

@@ -2,7 +2,10 @@ package pki
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/rowlock/rowlock/resources"
@@ -11,9 +14,10 @@ import (
 // Authorities are the names of the certificate authorities of a server.
 func Authorities() []string { return []string{clientAuthority.name, proxyAuthority.name} }
 
-// ReplaceAuthority replaces one of Authorities by an authority with a new key: in a data directory, and, with rows, in the database, from
-// which the other servers take it. Running servers use the old one until they restart. It returns the file with the old certificate, for
-// clients that have to trust it for a while.
+// ReplaceAuthority makes a new authority, with a new key, that takes the place of one of Authorities when servers restart. The new authority is
+// stored in a file of its own (PKI.next), and, with rows, in the database, from which the other servers take it. Running servers, and whatever
+// else reads their files, use the old one until then. ReplaceAuthority returns the file with the old certificate, for clients that have to trust it
+// for a while.
 //
 // Errors: ErrNoAuthority; those of files, and of resources.Writer.
 func ReplaceAuthority(ctx context.Context, dataDir, name string, rows *resources.Rows, now time.Time) (previous string, err error) {
@@ -43,7 +47,36 @@ func ReplaceAuthority(ctx context.Context, dataDir, name string, rows *resources
 	if err := writeFile(previous, old.certPEM(), 0o644); err != nil {
 		return "", err
 	}
-	return previous, made.write(base)
+	key, err := made.keyPEM()
+	if err != nil {
+		return "", err
+	}
+	return previous, writeFile(p.next(a), append(key, made.certPEM()...), 0o600)
+}
+
+// next is the file with an authority that takes the place of the present one at the next start. It has both the key and the certificate, so that it
+// is written whole or not at all.
+func (p *PKI) next(a authority) string { return p.base(a) + ".next.pem" }
+
+// useNext makes the authority of the file next the present one. If it is interrupted, the next start repeats it.
+func (p *PKI) useNext(a authority) error {
+	path := p.next(a)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	made, err := parsePair(data, data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := made.write(p.base(a)); err != nil {
+		return err
+	}
+	p.opts.Logger.Info("the certificate authority was replaced", "name", a.name)
+	return os.Remove(path)
 }
 
 // replaceShared replaces the authority of a database, and returns the old one.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/client-go/util/cert"
-
 	"github.com/rowlock/rowlock/resources"
 )
 
@@ -81,17 +79,9 @@ func parseShared(o *resources.Object) (*keyPair, error) {
 	if err := resources.DecodeInternal(o, &a); err != nil {
 		return nil, err
 	}
-	key, err := parseKey([]byte(a.Key))
+	k, err := parsePair([]byte(a.Certificate), []byte(a.Key))
 	if err != nil {
-		return nil, fmt.Errorf("the key of %s: %w", o.Key, err)
-	}
-	certs, err := cert.ParseCertsPEM([]byte(a.Certificate))
-	if err != nil {
-		return nil, fmt.Errorf("the certificate of %s: %w", o.Key, err)
-	}
-	k := &keyPair{cert: certs[0], key: key}
-	if !k.fits() {
-		return nil, fmt.Errorf("the key of %s is not that of its certificate", o.Key)
+		return nil, fmt.Errorf("%s: %w", o.Key, err)
 	}
 	return k, nil
 }
