@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,23 +106,30 @@ func (p *Plane) keepFlows() *chore {
 		if err != nil {
 			return 0, err
 		}
+		// What users have configured is in force whether or not the server's own objects can be written.
+		var refused refusals
 		again, err := f.ensure(ctx, turns, time.Now())
-		if err != nil {
-			return 0, err
-		}
+		err = refused.pass(err)
 		// A client that reads the status may rely on the FlowSchema: the status is set only once the FlowSchema is in force.
-		schemas, levels, err := p.useFlows(ctx)
-		if err != nil {
+		schemas, levels, failed := p.useFlows(ctx)
+		if err = errors.Join(err, failed); err != nil {
 			return 0, err
 		}
 		marked, err := p.markFlows(ctx, f, schemas, levels, time.Now())
-		return sooner(again, marked), err
+		if err = refused.pass(err); err != nil {
+			return 0, err
+		}
+		if err := refused.err(); err != nil {
+			p.Logger.Warn("FlowSchemas or PriorityLevelConfigurations could not be repaired: the write was refused", "error", err)
+			again = sooner(again, refusedAgain)
+		}
+		return sooner(again, marked), nil
 	}
 	return c
 }
 
 // ensure repairs the objects, unless recent repairs were so frequent that it has to wait; then it returns for how long.
-// A run that writes nothing does not count as a repair.
+// A run that writes nothing does not count as a repair. A refused repair does not stop the others.
 func (f *flowObjects) ensure(ctx context.Context, turns *rate.Limiter, now time.Time) (again time.Duration, err error) {
 	turn := turns.ReserveN(now, 1)
 	if again = turn.DelayFrom(now); again > 0 {
@@ -131,18 +137,23 @@ func (f *flowObjects) ensure(ctx context.Context, turns *rate.Limiter, now time.
 		return again, nil
 	}
 	before := f.writes.Load()
-	group, ctx := errgroup.WithContext(ctx)
-	for _, objects := range []ensured{f.levels, f.flows} {
-		objects.each(func(_ string, ensure func(context.Context) error) {
-			group.Go(func() error { return ensure(ctx) })
-		})
-		group.Go(func() error { return objects.removeUnwanted(ctx) })
-	}
-	err = group.Wait()
+	var refused refusals
+	err = atOnce(ctx, &refused, func(ctx context.Context, all group) error {
+		for _, objects := range []ensured{f.levels, f.flows} {
+			objects.each(func(_ string, ensure func(context.Context) error) {
+				all.Go(func() error { return ensure(ctx) })
+			})
+			all.Go(func() error { return objects.removeUnwanted(ctx) })
+		}
+		return nil
+	})
 	if f.writes.Load() == before {
 		turn.CancelAt(now)
 	}
-	return 0, err
+	if err != nil {
+		return 0, err
+	}
+	return 0, refused.err()
 }
 
 // ensured are the objects of one type that have to exist.

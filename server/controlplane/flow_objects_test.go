@@ -2,10 +2,13 @@ package controlplane
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/time/rate"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -69,6 +72,57 @@ func TestKeepFlowsOfUsers(t *testing.T) {
 	if got := x.send("GET", flowSchemasPath+"/own", "", 200); got.Get("status.conditions.0.reason").Str != "Found" {
 		t.Errorf("no status is in %s", got)
 	}
+}
+
+// usedFlows is a Front that remembers the names of the FlowSchemas in force.
+type usedFlows struct {
+	Front
+	names []string
+}
+
+func (u *usedFlows) UseFlows(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration) {
+	u.names = nil
+	for _, s := range schemas {
+		u.names = append(u.names, s.Name)
+	}
+	u.Front.UseFlows(schemas, levels)
+}
+
+// A policy that refuses the repair of one object stops neither the repair of the others, nor the use and the status of users' objects.
+func TestKeepFlowsRefused(t *testing.T) {
+	x := newRepairs(t)
+	used := &usedFlows{Front: x.p.Front}
+	x.p.Front = used
+	c := x.p.keepFlows()
+	var others []string
+	for _, s := range slices.Concat(bootstrap.MandatoryFlowSchemas, bootstrap.SuggestedFlowSchemas) {
+		x.send("DELETE", flowSchemasPath+"/"+s.Name, "", 200)
+		if s.Name != "probes" {
+			others = append(others, s.Name)
+		}
+	}
+	x.send("POST", flowSchemasPath, `{"metadata":{"name":"first"},"spec":{"priorityLevelConfiguration":{"name":"system"}}}`, 201)
+	x.send("POST", flowSchemasPath, `{"metadata":{"name":"own"},"spec":{"priorityLevelConfiguration":{"name":"system"}}}`, 201)
+	x.p.Pipeline.Use(refusingNames{"probes", "first"}, nil)
+	again, err := c.do(t.Context(), nil)
+	if err != nil || again <= 0 || again > refusedAgain {
+		t.Errorf("again in %v, %v", again, err)
+	}
+	x.send("GET", flowSchemasPath+"/probes", "", 404)
+	for _, name := range others {
+		x.send("GET", flowSchemasPath+"/"+name, "", 200)
+	}
+	if !slices.Contains(used.names, "own") {
+		t.Errorf("in force are %q", used.names)
+	}
+	if got := x.send("GET", flowSchemasPath+"/own", "", 200); got.Get("status.conditions.0.reason").Str != "Found" {
+		t.Errorf("no status is in %s", got)
+	}
+	x.p.Pipeline.Use(refusingNames{}, nil)
+	if again, err := c.do(t.Context(), nil); err != nil || again != 0 {
+		t.Errorf("when nothing is refused: again in %v, %v", again, err)
+	}
+	x.send("GET", flowSchemasPath+"/probes", "", 200)
 }
 
 // The status says that a FlowSchema is in force. One that was created or changed while the others were put into force is

@@ -46,7 +46,8 @@ func (m flowMarks) forget(now time.Time) {
 }
 
 // markFlows sets the status of each FlowSchema to whether its priority level is among levels. A FlowSchema that was changed since is left
-// to the next run, because its new form is not in force yet. When some have to wait, it returns for how long.
+// to the next run, because its new form is not in force yet. When some have to wait, it returns for how long. A refused write does not stop the
+// others.
 func (p *Plane) markFlows(ctx context.Context, f *flowObjects, schemas []*flowcontrolv1.FlowSchema,
 	levels []*flowcontrolv1.PriorityLevelConfiguration, now time.Time) (again time.Duration, err error) {
 	// The mandatory levels are in force even while they are not stored.
@@ -55,6 +56,7 @@ func (p *Plane) markFlows(ctx context.Context, f *flowObjects, schemas []*flowco
 		return slices.ContainsFunc(levels, func(l *flowcontrolv1.PriorityLevelConfiguration) bool { return l.Name == name })
 	}
 	f.marks.forget(now)
+	var refused refusals
 	for _, schema := range schemas {
 		level := schema.Spec.PriorityLevelConfiguration.Name
 		if slices.ContainsFunc(schema.Status.Conditions, dangling(level, exists).is) {
@@ -68,10 +70,12 @@ func (p *Plane) markFlows(ctx context.Context, f *flowObjects, schemas []*flowco
 			return now.UID == schema.UID && now.Generation == schema.Generation
 		})
 		if err != nil && !goneMeanwhile(err) {
-			return 0, err
+			if err = refused.pass(err); err != nil {
+				return 0, err
+			}
 		}
 	}
-	return again, nil
+	return again, refused.err()
 }
 
 // sooner returns the shorter of two waits; 0 means no wait.

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -24,6 +25,18 @@ func (r *refusing) Validate(context.Context, admission.Attributes, admission.Obj
 		return nil
 	}
 	return apierrors.NewInternalError(errors.New(`failed calling webhook "w.example.org": service "none" not found`))
+}
+
+// refusingNames is an admission plugin that refuses every write of some objects, by name.
+type refusingNames []string
+
+func (r refusingNames) Handles(admission.Operation) bool { return true }
+
+func (r refusingNames) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if slices.Contains(r, a.GetName()) {
+		return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), errors.New("a policy refuses it"))
+	}
+	return nil
 }
 
 // A start does not write objects that are right, so no webhook can refuse them.
