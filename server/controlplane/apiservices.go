@@ -183,7 +183,7 @@ func (p *Plane) keepAPIServices() *chore {
 		return nil
 	}
 	known := knownAPIServices{}
-	return &chore{name: "APIServices", sparing: true, follow: []resources.Key{{Resource: apiServicesResource}},
+	return &chore{name: "APIServices", sparing: true, longest: refusedAgain, follow: []resources.Key{{Resource: apiServicesResource}},
 		changed: func() <-chan struct{} { return p.Registry.Catalog().Replaced() },
 		do: func(ctx context.Context, _ []*resources.Event) (time.Duration, error) {
 			// APIServices are read before definitions: an APIService is written after the definition that it belongs to.
@@ -232,35 +232,50 @@ func (k knownAPIServices) of(a *apiServices, o *resources.Object) (apiServiceSta
 	return s, nil
 }
 
-// keep repairs the APIServices that are kept all the time. If the catalog is no longer current, the next turn does the rest.
-func (a *apiServices) keep(ctx context.Context, all resources.Snapshot, known knownAPIServices, current func() bool) (err error) {
+// keep repairs the APIServices that are kept all the time. If the catalog is no longer current, the next turn does the rest. An APIService that
+// cannot be repaired does not stop the repair of the others: the error makes the next turn try it again.
+func (a *apiServices) keep(ctx context.Context, all resources.Snapshot, known knownAPIServices, current func() bool) error {
+	var wrong error
 	there := make(map[string]bool, len(known)+1)
 	all.Ascend("", "", func(o *resources.Object) bool {
 		there[o.Name] = true
-		var s apiServiceState
-		if s, err = known.of(a, o); err != nil {
-			return false
-		}
-		switch want, wanted := a.want[o.Name]; {
-		case !wanted && s.always:
-			err = a.removeStored(ctx, o)
-		case a.defined[o.Name] && s.always && !apiequality.Semantic.DeepEqual(s.spec, want):
-			err = a.restore(ctx, o.Name, current)
-		case !s.remote() && !s.available:
-			err = a.markLocal(ctx, o.Name)
-		}
-		return err == nil
+		wrong = errors.Join(wrong, a.repair(ctx, o, known, current))
+		return !lost(ctx, wrong)
 	})
+	if lost(ctx, wrong) {
+		return wrong
+	}
+	maps.DeleteFunc(known, func(name string, _ apiServiceState) bool { return !there[name] })
+	var missing []string
+	for name, defined := range a.defined {
+		if defined && !there[name] {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing) // so that the same errors read the same
+	for _, name := range missing {
+		if wrong = errors.Join(wrong, a.restore(ctx, name, current)); lost(ctx, wrong) {
+			return wrong
+		}
+	}
+	return wrong
+}
+
+// repair repairs an APIService, if it is kept and not right.
+func (a *apiServices) repair(ctx context.Context, o *resources.Object, known knownAPIServices, current func() bool) error {
+	s, err := known.of(a, o)
 	if err != nil {
 		return err
 	}
-	maps.DeleteFunc(known, func(name string, _ apiServiceState) bool { return !there[name] })
-	for name, defined := range a.defined {
-		if defined && !there[name] && err == nil {
-			err = a.restore(ctx, name, current)
-		}
+	switch want, wanted := a.want[o.Name]; {
+	case !wanted && s.always:
+		return a.removeStored(ctx, o)
+	case a.defined[o.Name] && s.always && !apiequality.Semantic.DeepEqual(s.spec, want):
+		return a.restore(ctx, o.Name, current)
+	case !s.remote() && !s.available:
+		return a.markLocal(ctx, o.Name)
 	}
-	return err
+	return nil
 }
 
 // restore creates or repairs the APIService of a defined version, if the catalog is still current. It leaves APIServices without
