@@ -35,7 +35,7 @@ type Definitions interface {
 }
 
 const (
-	// instancesLeft is the interval of checking whether the objects of a definition that is being deleted are gone, when
+	// instancesLeft is the interval of checking whether one of the objects of a definition that is being deleted has changed, when
 	// finalizers keep some.
 	instancesLeft = time.Second
 	// patience is how long kube-apiserver waits for these objects before it reports a timeout.
@@ -50,6 +50,17 @@ type definitionKeeper struct {
 	t *resources.Type
 	// manager is the field manager of writes to the status.
 	manager *fieldmanager.Manager
+	// looks are the last looks at the definitions that wait for their objects to go, by name.
+	looks map[string]look
+	// settled is the number of Reader.Changed for which all definitions that wait for a name were last settled.
+	settled int64
+}
+
+// look is a look at a definition that is being deleted, and at its objects.
+type look struct {
+	// definition is the revision of the definition, objects the number of Reader.Changed for its objects; both are from before the look.
+	definition, objects int64
+	at                  time.Time
 }
 
 // keepDefinitions returns the chore of a definitionKeeper, nil where CustomResourceDefinitions are not served.
@@ -63,16 +74,18 @@ func (p *Plane) keepDefinitions() *chore {
 		p.Logger.Error("custom resource definitions cannot be maintained", "error", err)
 		return nil
 	}
-	k := &definitionKeeper{p, t, manager}
+	k := &definitionKeeper{Plane: p, t: t, manager: manager, looks: map[string]look{}}
 	return &chore{name: "custom resource definitions", follow: []resources.Key{{Resource: definitionsResource}}, do: k.do}
 }
 
 // do handles the definitions that have changed, and those that may get a name as a result.
 func (k *definitionKeeper) do(ctx context.Context, events []*resources.Event) (again time.Duration, err error) {
+	all := k.Store.Changed(definitionsResource)
 	if err := k.Definitions.Seen(ctx); err != nil {
 		return 0, err
 	}
-	freed := events == nil || slices.ContainsFunc(events, freesNames)
+	// Without events, any change is possible; but none is when the objects of a definition are looked at again.
+	freed := events == nil && all != k.settled || slices.ContainsFunc(events, freesNames)
 	changed := map[string]bool{}
 	for _, e := range events {
 		changed[e.Object.Name] = true
@@ -80,7 +93,7 @@ func (k *definitionKeeper) do(ctx context.Context, events []*resources.Event) (a
 	var errs []error
 	leaving, waiting := k.Definitions.Unfinished()
 	for _, name := range leaving {
-		left, err := k.finish(ctx, name)
+		left, err := k.lookAt(ctx, name)
 		if errs = append(errs, err); left {
 			again = instancesLeft
 		}
@@ -90,7 +103,33 @@ func (k *definitionKeeper) do(ctx context.Context, events []*resources.Event) (a
 			errs = append(errs, k.settle(ctx, name))
 		}
 	}
-	return again, errors.Join(errs...)
+	maps.DeleteFunc(k.looks, func(name string, _ look) bool {
+		_, stays := slices.BinarySearch(leaving, name)
+		return !stays
+	})
+	err = errors.Join(errs...)
+	if events == nil && err == nil {
+		k.settled = all
+	}
+	return again, err
+}
+
+// lookAt finishes a definition, unless it waits for objects and neither it nor one of them has changed since the last look. left: finalizers
+// still keep some of them.
+func (k *definitionKeeper) lookAt(ctx context.Context, name string) (left bool, err error) {
+	now := look{objects: k.Store.Changed(name), at: time.Now()} // a definition has the name of its resource
+	if o, err := k.Store.Get(ctx, k.t.KeyOf("", name), resources.At{Match: resources.Any}); err == nil {
+		now.definition = o.Revision
+	}
+	last, looked := k.looks[name]
+	if looked && last.definition == now.definition && last.objects == now.objects && now.at.Sub(last.at) < patience {
+		return true, nil
+	}
+	delete(k.looks, name)
+	if left, err = k.finish(ctx, name); left && err == nil {
+		k.looks[name] = now
+	}
+	return left, err
 }
 
 // freesNames tells whether an event may have released names.
