@@ -28,7 +28,7 @@ type garbage struct {
 
 	deletions *queue[types.UID]
 	orphans   *queue[types.UID]
-	reports   *queue[invalidOwner]
+	reports   *queue[*suspects]
 
 	// fresh and ripe are the findings of this round and of the last one. Only the goroutine of the feed uses them.
 	fresh, ripe findings
@@ -59,7 +59,7 @@ const (
 
 func newGarbage(c Config) *garbage {
 	return &garbage{registry: c.Registry, store: c.Store, pipeline: c.Pipeline, logger: c.Logger, deletions: newQueue[types.UID](c.Logger),
-		orphans: newQueue[types.UID](c.Logger), reports: newQueue[invalidOwner](c.Logger)}
+		orphans: newQueue[types.UID](c.Logger), reports: newQueue[*suspects](c.Logger)}
 }
 
 func (g *garbage) work(ctx context.Context) {
@@ -166,43 +166,31 @@ func (g *garbage) shown(resource string) {
 	g.fresh.look = append(g.fresh.look, g.graph.missed(resource)...)
 }
 
-// mostSearches bounds the references of an object that are searched for in all namespaces: an object may have 20,000 of them, and no change is
-// handled meanwhile. kube-controller-manager writes no more Events about one object at once.
-const mostSearches = 25
-
-// belongs tells whether all owners of an object exist and are not waiting for their dependents. An Event reports an
-// owner reference to another namespace.
+// belongs tells whether all owners of an object exist and are not waiting for their dependents. Those that are not where they have to be may be in
+// another namespace. They are searched for by the worker of the reports, because a search visits all objects of a type and the feed must not wait
+// for it.
 func (g *garbage) belongs(key resources.Key, m metadata) bool {
-	ctx, settled, searches := context.Background(), true, 0 // the reads below do not wait
+	ctx, settled := context.Background(), true // the reads below do not wait
+	var strange []owner
 	for _, o := range m.owners {
 		t, err := g.ownerType(o, key)
 		if err != nil && !errors.Is(err, errNamespacedOwner) {
 			settled = false
 			continue
 		}
-		if state, err := g.ownerState(ctx, t, o, key, resources.Any); err == nil && state == solid {
+		state, err := g.ownerState(ctx, t, o, key, resources.Any)
+		if err == nil && state == solid {
 			continue
 		}
 		settled = false
-		if searches++; searches <= mostSearches && t.Namespaced && g.elsewhere(ctx, t, o, key.Namespace) {
-			g.reports.Add(invalidOwner{key: key, uid: m.uid, owner: o})
+		if (err != nil || state == dangling) && t.Namespaced && len(strange) < mostSuspects {
+			strange = append(strange, o)
 		}
 	}
-	return settled
-}
-
-// elsewhere tells whether the owner is in another namespace than the object that refers to it.
-func (g *garbage) elsewhere(ctx context.Context, t *resources.Type, o owner, namespace string) bool {
-	s, err := g.store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.Any})
-	if err != nil {
-		return false
+	if len(strange) > 0 && g.reports.Len() < mostReports {
+		g.reports.Add(&suspects{key: key, uid: m.uid, owners: strange})
 	}
-	found := false
-	s.Ascend("", "", func(other *resources.Object) bool {
-		found = other.Name == o.name && other.Namespace != namespace && readMetadata(other.Data).uid == o.uid
-		return !found
-	})
-	return found
+	return settled
 }
 
 // propagation returns how to delete an object that lost its owners: as its finalizers say, if it has one.
