@@ -18,6 +18,9 @@ type graph struct {
 	mu         sync.Mutex
 	nodes      map[types.UID]*node
 	dependents map[types.UID]sets.Set[*node]
+	// resources and kinds are the nodes by their resource, and by the kinds of their owners in lower case.
+	resources map[string]sets.Set[*node]
+	kinds     map[schema.GroupKind]sets.Set[*node]
 	// missing are the objects of types that are not served at present. They may be deleted meanwhile.
 	missing map[string]sets.Set[types.UID]
 }
@@ -32,6 +35,7 @@ func (g *graph) clear() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.nodes, g.dependents = map[types.UID]*node{}, map[types.UID]sets.Set[*node]{}
+	g.resources, g.kinds = map[string]sets.Set[*node]{}, map[schema.GroupKind]sets.Set[*node]{}
 	g.missing = map[string]sets.Set[types.UID]{}
 }
 
@@ -58,6 +62,7 @@ func (g *graph) put(key resources.Key, m metadata) change {
 		n = &node{key: key}
 		n.uid = m.uid
 		g.nodes[m.uid] = n
+		insert(g.resources, key.Resource, n)
 	}
 	before := n.metadata
 	n.metadata = m
@@ -72,7 +77,7 @@ func (g *graph) put(key resources.Key, m metadata) change {
 		c.look = append(g.referring(m.uid), m.uid)
 	}
 	if m.plain() {
-		delete(g.nodes, m.uid)
+		g.discard(n)
 	}
 	return c
 }
@@ -90,7 +95,7 @@ func (g *graph) drop(uid types.UID) []types.UID {
 	if !ok {
 		return look
 	}
-	delete(g.nodes, uid)
+	g.discard(n)
 	g.unlink(n, n.owners)
 	return append(look, g.unblocked(n.owners, nil)...)
 }
@@ -100,13 +105,13 @@ func (g *graph) leave(resource string, kind schema.GroupKind) map[types.UID]abse
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	refer, missing := map[types.UID]absent{}, sets.Set[types.UID]{}
-	for uid, n := range g.nodes {
-		if n.key.Resource == resource {
-			missing.Insert(uid)
-		}
+	for n := range g.resources[resource] {
+		missing.Insert(n.uid)
+	}
+	for n := range g.kinds[lower(kind)] {
 		for _, o := range n.owners {
-			if k := schema.FromAPIVersionAndKind(o.apiVersion, o.kind); k.Group == kind.Group && (k.Kind == kind.Kind || k.Kind == strings.ToLower(kind.Kind)) {
-				refer[uid] = absent{kind: k}
+			if k := o.gvk(); k.Group == kind.Group && (k.Kind == kind.Kind || k.Kind == strings.ToLower(kind.Kind)) {
+				refer[n.uid] = absent{kind: k}
 			}
 		}
 	}
@@ -145,20 +150,45 @@ func (g *graph) unblocked(before, now []owner) []types.UID {
 	return free
 }
 
+func (g *graph) discard(n *node) {
+	delete(g.nodes, n.uid)
+	remove(g.resources, n.key.Resource, n)
+}
+
 func (g *graph) link(n *node) {
 	for _, o := range n.owners {
-		if g.dependents[o.uid] == nil {
-			g.dependents[o.uid] = sets.Set[*node]{}
-		}
-		g.dependents[o.uid].Insert(n)
+		insert(g.dependents, o.uid, n)
+		insert(g.kinds, lower(o.gvk().GroupKind()), n)
 	}
 }
 
 func (g *graph) unlink(n *node, owners []owner) {
 	for _, o := range owners {
-		if of := g.dependents[o.uid]; of.Delete(n).Len() == 0 {
-			delete(g.dependents, o.uid)
-		}
+		remove(g.dependents, o.uid, n)
+		remove(g.kinds, lower(o.gvk().GroupKind()), n)
+	}
+}
+
+func (o owner) gvk() schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(o.apiVersion, o.kind)
+}
+
+// lower returns a kind in lower case, in which a reference may name it.
+func lower(k schema.GroupKind) schema.GroupKind {
+	k.Kind = strings.ToLower(k.Kind)
+	return k
+}
+
+func insert[K comparable](index map[K]sets.Set[*node], key K, n *node) {
+	if index[key] == nil {
+		index[key] = sets.Set[*node]{}
+	}
+	index[key].Insert(n)
+}
+
+func remove[K comparable](index map[K]sets.Set[*node], key K, n *node) {
+	if index[key].Delete(n).Len() == 0 {
+		delete(index, key)
 	}
 }
 
