@@ -18,11 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage/value"
+	pvcutil "k8s.io/kubernetes/pkg/api/persistentvolumeclaim"
+	"k8s.io/kubernetes/pkg/apis/core"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/custom"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // Importer has the types. Only one goroutine may use it.
@@ -31,6 +34,7 @@ type Importer struct {
 	transformers value.ResourceTransformers
 	places       map[string]*resources.Type                           // by the part of the key before namespace and name
 	defined      map[string]*apiextensionsv1.CustomResourceDefinition // likewise
+	asRead       func(*core.Service)
 	// completing is the definition of the last custom object: keys come in order, so its schemas are compiled once. completions are by version.
 	completing  *apiextensionsv1.CustomResourceDefinition
 	completions map[string]func(map[string]any)
@@ -71,9 +75,14 @@ var needless = map[string]string{
 
 // New makes an Importer for keys under a prefix, such as /registry. transformers decrypt encrypted values; nil: none can be decrypted.
 func New(prefix string, transformers value.ResourceTransformers) (*Importer, error) {
+	// Which family is the first one of the cluster shows no key. It matters for headless Services of before v1.20 only.
+	asRead, err := upstream.AsRead(core.IPv4Protocol)
+	if err != nil {
+		return nil, err
+	}
 	i := &Importer{prefix: under(prefix), transformers: transformers, places: map[string]*resources.Type{},
-		defined: map[string]*apiextensionsv1.CustomResourceDefinition{}}
-	err := storedTypes(func(t *resources.Type) { i.places[placeOf(t.GroupResource)] = t })
+		defined: map[string]*apiextensionsv1.CustomResourceDefinition{}, asRead: asRead}
+	err = storedTypes(func(t *resources.Type) { i.places[placeOf(t.GroupResource)] = t })
 	return i, err
 }
 
@@ -184,6 +193,7 @@ func (i *Importer) builtIn(ctx context.Context, t *resources.Type, key string, r
 	if err != nil {
 		return Imported{}, fmt.Errorf("convert it: %w", err)
 	}
+	i.refresh(hub)
 	m, err := meta.Accessor(hub)
 	if err != nil {
 		return Imported{}, err
@@ -201,6 +211,18 @@ func (i *Importer) builtIn(ctx context.Context, t *resources.Type, key string, r
 	}
 	draft, err := t.NewDraft(ctx, hub)
 	return Imported{t.KeyOf(m.GetNamespace(), m.GetName()), draft}, err
+}
+
+// refresh fills in fields that kube-apiserver adds to old objects whenever it reads them (the Decorator of a storage in k8s.io/kubernetes).
+func (i *Importer) refresh(hub runtime.Object) {
+	switch o := hub.(type) {
+	case *core.Service:
+		policy := o.Spec.InternalTrafficPolicy
+		i.asRead(o)
+		o.Spec.InternalTrafficPolicy = policy // that of an ExternalName is stored and not shown, here too
+	case *core.PersistentVolumeClaim:
+		pvcutil.NormalizeDataSources(&o.Spec)
+	}
 }
 
 // define records a definition, which kube-apiserver stores in an older version.

@@ -38,6 +38,31 @@ func TestCustomObjectsAreCompleted(t *testing.T) {
 	}
 }
 
+// TestOldObjectsAreImportedAsRead imports objects that older releases have stored. kube-apiserver adds what has come since whenever it reads them.
+func TestOldObjectsAreImportedAsRead(t *testing.T) {
+	types, err := New("/registry", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := func(spec string) string {
+		return `{"apiVersion":"v1","kind":"Service","metadata":{"name":"a","namespace":"n"},"spec":` + spec + `}`
+	}
+	for _, c := range []struct{ key, stored, want string }{
+		{"services/specs/n/a", service(`{"clusterIP":"10.0.0.7","ports":[{"port":80}]}`), `"clusterIPs":["10.0.0.7"]`},
+		{"services/specs/n/a", service(`{"clusterIP":"fd00::7","ports":[{"port":80}]}`), `"ipFamilies":["IPv6"],"ipFamilyPolicy":"SingleStack"`},
+		{"services/specs/n/a", service(`{"clusterIP":"None","selector":{"a":"b"}}`), `"clusterIPs":["None"]`},
+		{"services/specs/n/a", service(`{"clusterIP":"None"}`), `"ipFamilies":["IPv4","IPv6"],"ipFamilyPolicy":"RequireDualStack"`},
+		{"services/specs/n/a", service(`{"type":"ExternalName","externalName":"b.c","internalTrafficPolicy":"Cluster"}`), `"internalTrafficPolicy":"Cluster"`},
+		{"persistentvolumeclaims/n/a", `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"a","namespace":"n"},"spec":{
+			"dataSource":{"kind":"PersistentVolumeClaim","name":"b"}}}`, `"dataSourceRef":{"apiGroup":null,"kind":"PersistentVolumeClaim","name":"b"}`},
+	} {
+		o, err := types.Import(t.Context(), "/registry/"+c.key, []byte(c.stored))
+		if err != nil || !strings.Contains(string(o.Draft.Data), c.want) {
+			t.Errorf("%s\nis imported as %s\nwithout %s: %v", c.stored, o.Draft.Data, c.want, err)
+		}
+	}
+}
+
 // Errors name the keys that kube-apiserver would give the objects in etcd.
 func TestKeysOfErrors(t *testing.T) {
 	types, err := New("/registry", nil)

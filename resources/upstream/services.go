@@ -17,7 +17,7 @@ import (
 )
 
 // Services is upstream's storage of Services, without a storage, endpoints and pods behind it: only its hooks BeginCreate,
-// BeginUpdate and AfterDelete may be called.
+// BeginUpdate and AfterDelete, and Decorator, may be called.
 type Services = servicestorage.REST
 
 // ServiceRules returns upstream's storage of Services, of which only the hooks before and after a write are used: they decide
@@ -29,6 +29,16 @@ func ServiceRules(primary core.IPFamily, addresses map[core.IPFamily]ipallocator
 		return nil, fmt.Errorf("rules of Services: %w", err)
 	}
 	return rules, nil
+}
+
+// AsRead returns upstream's function that fills in the fields of a Service which kube-apiserver does not store with it, and adds when it reads it:
+// those that came after the release by which it was written. primary is the family of a Service without addresses.
+func AsRead(primary core.IPFamily) (func(*core.Service), error) {
+	rules, err := ServiceRules(primary, map[core.IPFamily]ipallocator.Interface{primary: nil}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return func(s *core.Service) { rules.Decorator(s) }, nil
 }
 
 // noStorage makes storages that are never used.
