@@ -35,6 +35,15 @@ func (p *Pipeline) DeleteCollection(ctx context.Context, r *CollectionRequest) e
 	return err
 }
 
+// DeleteInstances deletes the objects of a definition that is being deleted, as DeleteCollection does, but without authorization,
+// admission and audit. kube-apiserver deletes them in its storage, too: the deletion of the definition was reviewed, and a webhook that
+// is down would keep the definition for ever.
+//
+// Errors are those of DeleteCollection.
+func (p *Pipeline) DeleteInstances(ctx context.Context, r *CollectionRequest) error {
+	return p.within.inner.DeleteCollection(ctx, r)
+}
+
 func (p *Pipeline) deleteCollection(ctx context.Context, r *CollectionRequest) error {
 	objects, err := p.selected(ctx, r)
 	if err != nil {

@@ -41,6 +41,8 @@ type View interface {
 // Preconditions (a uid, a resourceVersion, a controller's own check) are checked on the current object in every attempt, before
 // validating admission is called: they are the requester's, and admission has no part in them.
 //
+// Only the objects that are deleted together with their definition skip authorization, admission and audit; see DeleteInstances.
+//
 // It is safe for concurrent use.
 type Pipeline struct {
 	store      Store
@@ -52,7 +54,8 @@ type Pipeline struct {
 	count func(authorizer.Decision, error, time.Duration)
 	// registry has the types that plugins ask about where the context of a write has no catalog.
 	registry *Registry
-	// within is set in the pipeline for the parts of an admitted write: it skips authorization, admission and audit.
+	// within is set in the pipeline for the parts of an admitted write, and for the objects of a definition that is being deleted: it
+	// skips authorization, admission and audit.
 	within *Operation
 }
 

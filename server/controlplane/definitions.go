@@ -262,7 +262,7 @@ func (k *definitionKeeper) instances(ctx context.Context, resource string) (map[
 func (k *definitionKeeper) deleteAll(ctx context.Context, t *resources.Type, namespace string, objects []*resources.Object) error {
 	objects = slices.DeleteFunc(objects, terminating) // finalizers keep them
 	r := resources.CollectionRequest{Type: t, Options: &metav1.DeleteOptions{}, Select: func() ([]*resources.Object, error) { return objects, nil }}
-	return k.Pipeline.DeleteCollection(resources.APIServer.Request(ctx, "deletecollection", t, t.KeyOf(namespace, "")), &r)
+	return k.Pipeline.DeleteInstances(resources.APIServer.Request(ctx, "deletecollection", t, t.KeyOf(namespace, "")), &r)
 }
 
 // write writes the condition Terminating of a definition. gone: its objects are gone, so its finalizer is removed.

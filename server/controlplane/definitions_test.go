@@ -1,11 +1,15 @@
 package controlplane_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -108,6 +112,35 @@ func (f fleet) endsInProgress(key resources.Key, since int64) {
 	if !slices.Equal(seen, want) || events[len(events)-1].Op != resources.Delete {
 		f.Errorf("the deletion of %s was seen as %q, want %q", key, seen, want)
 	}
+}
+
+// refusingDeletes is an admission plugin that refuses every deletion of a custom resource, as a webhook with failurePolicy Fail does
+// whose server is gone.
+type refusingDeletes struct{}
+
+func (refusingDeletes) Handles(op admission.Operation) bool { return op == admission.Delete }
+
+func (refusingDeletes) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().Group != "example.com" {
+		return nil
+	}
+	return apierrors.NewInternalError(errors.New(`failed calling webhook "w.example.com": service "none" not found`))
+}
+
+// A definition is deleted with its objects although admission refuses to delete any of them.
+func TestDefinitionsGoThoughAWebhookIsDown(t *testing.T) {
+	onEveryDatabase(t, func(t *testing.T, f fleet) {
+		for _, k := range f.servers {
+			k.T = t
+			k.pipeline.Use(refusingDeletes{}, k.registry)
+			k.keep(k.services())
+		}
+		f.send("POST", definitions, widgetDefinition, 201)
+		f.send("POST", widgets, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"}}`, 201)
+		f.send("DELETE", widgets+"/a", "", 500)
+		f.send("DELETE", definitions+"/widgets.example.com", "", 200)
+		f.gone(definitionKey("widgets.example.com"), resources.Key{Resource: "widgets.example.com", Namespace: "default", Name: "a"})
+	})
 }
 
 // A definition that was never served has no objects to delete; its deletion has the same events as others.
