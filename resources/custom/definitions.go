@@ -49,10 +49,11 @@ func (d *Definitions) ReachesItself(by http.RoundTripper) { d.lines.loopback = b
 // all that were acknowledged before the call. It is safe for concurrent use.
 type Definitions struct {
 	Config
-	// builtin are the versions that are served without definitions, and builtinNames the names in their groups. Definitions do not
-	// change them.
-	builtin      map[schema.GroupVersion]bool
-	builtinNames map[string]names
+	// builtin are the versions that are served without definitions, builtinResources the resources in them, and builtinNames the names
+	// in their groups. Definitions do not change them.
+	builtin          map[schema.GroupVersion]bool
+	builtinResources sets.Set[string]
+	builtinNames     map[string]names
 
 	compiled  compiled
 	validated validated
@@ -92,7 +93,7 @@ type Definitions struct {
 // New returns Definitions. groups are all groups that are served without definitions, before they are registered: the type of the
 // definitions is among them, and gets its rules.
 func New(c Config, groups []resources.GroupSpec) *Definitions {
-	d := &Definitions{Config: c, builtin: map[schema.GroupVersion]bool{}, builtinNames: map[string]names{},
+	d := &Definitions{Config: c, builtin: map[schema.GroupVersion]bool{}, builtinResources: sets.New[string](), builtinNames: map[string]names{},
 		changed: make(chan struct{}, 1), applying: make(chan struct{}, 1), byName: map[string]*definition{}, compiled: compiled{room: compiledRoom}}
 	d.lines.config, d.lines.behind = &d.Config, behind.New(c.Store, c.Registry)
 	d.woken.Store(1)
@@ -101,6 +102,7 @@ func New(c Config, groups []resources.GroupSpec) *Definitions {
 		for _, v := range g.Versions {
 			d.builtin[schema.GroupVersion{Group: g.Name, Version: v.Version}] = true
 			for _, t := range v.Types {
+				d.builtinResources.Insert(t.ResourceName())
 				n.add(t.Resource, t.SingularName, t.ShortNames, t.Kind, t.KindOfLists())
 				if t.ResourceName() == Resource {
 					d.rule(t)
@@ -297,7 +299,7 @@ func (d *Definitions) observe(events []*resources.Event) {
 func (d *Definitions) put(e *resources.Edit, name string, next *definition) {
 	if before := d.byName[name]; before != nil {
 		for _, version := range before.served {
-			if next == nil || !next.serves(version, before) {
+			if d.defines(before, version) && (next == nil || !next.serves(version, before)) {
 				e.RemoveType(before.gv(version).WithResource(before.types.of(version).Resource))
 			}
 		}
@@ -308,11 +310,20 @@ func (d *Definitions) put(e *resources.Edit, name string, next *definition) {
 	}
 	d.byName[name] = next
 	for _, version := range next.served {
-		if !d.builtin[next.gv(version)] { // a built-in version has no custom types, as in kube-apiserver
+		if d.defines(next, version) {
 			e.SetType(next.gv(version), groupPriority, versionPriority, next.types.of(version))
 		}
 	}
 }
+
+// defines reports whether a version of a definition is served by it. A built-in version has no custom types, as in kube-apiserver, and a
+// built-in resource has no custom versions, because they would have the same objects in the store.
+func (d *Definitions) defines(def *definition, version string) bool {
+	return !d.builtin[def.gv(version)] && !d.BuiltIn(def.types.of(version).ResourceName())
+}
+
+// BuiltIn reports whether a resource is served without a definition. New definitions cannot have its name, but imported ones may.
+func (d *Definitions) BuiltIn(resource string) bool { return d.builtinResources.Has(resource) }
 
 // serves reports whether a definition serves the same resource in a version as another one did.
 func (d *definition) serves(version string, before *definition) bool {

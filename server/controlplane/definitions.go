@@ -30,6 +30,8 @@ type Definitions interface {
 	// Unfinished returns the sorted names of two kinds of definitions: those that are being deleted (leaving), and those that have
 	// no accepted names, or have them and are not served yet (waiting).
 	Unfinished() (leaving, waiting []string)
+	// BuiltIn reports whether a resource is served without a definition.
+	BuiltIn(resource string) bool
 	// Claimed returns the versions that definitions would serve, established or not, with the priorities of their APIServices.
 	Claimed() []resources.GroupSpec
 }
@@ -179,7 +181,9 @@ func (k *definitionKeeper) finish(ctx context.Context, name string) (left bool, 
 		}
 	}
 	end := deletionState(apiextensions.ConditionFalse, "NeverEstablished", "resource was never established")
-	if apiextensions.IsCRDConditionTrue(crd, apiextensions.Established) {
+	if k.Definitions.BuiltIn(crd.Spec.Names.Plural + "." + crd.Spec.Group) {
+		end = deletionState(apiextensions.ConditionFalse, "OverlappingBuiltInResource", "instances overlap with built-in resources in storage")
+	} else if apiextensions.IsCRDConditionTrue(crd, apiextensions.Established) {
 		end, err = k.empty(ctx, crd)
 		if expected := (*resources.ExpectationError)(nil); errors.As(err, &expected) {
 			return true, nil // another server has written the definition: try again

@@ -143,6 +143,55 @@ func TestDefinitionsGoThoughAWebhookIsDown(t *testing.T) {
 	})
 }
 
+// The deletion of a definition with the name of a built-in type, which only an import can have stored, leaves the type and its objects.
+func TestDefinitionsOfBuiltInTypesGoAlone(t *testing.T) {
+	onEveryDatabase(t, func(t *testing.T, f fleet) {
+		for _, k := range f.servers {
+			k.T = t
+			k.keep(k.services())
+		}
+		for _, c := range []struct{ group, plural, kind, version, list string }{
+			{"apiregistration.k8s.io", "apiservices", "APIService", "v1", "/apis/apiregistration.k8s.io/v1/apiservices"},
+			{"apiregistration.k8s.io", "apiservices", "APIService", "v9", "/apis/apiregistration.k8s.io/v1/apiservices"},
+			{"apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", "v1", definitions},
+			{"rbac.authorization.k8s.io", "clusterroles", "ClusterRole", "v1", "/apis/rbac.authorization.k8s.io/v1/clusterroles"},
+		} {
+			name := c.plural + "." + c.group
+			draft, ok := resources.DraftOf([]byte(strings.NewReplacer("{group}", c.group, "{plural}", c.plural, "{Kind}", c.kind, "{version}", c.version).Replace(importedDefinition)))
+			if !ok {
+				t.Fatal("no draft")
+			}
+			if _, err := f.servers[0].store.Commit(t.Context(), resources.Write{Op: resources.Create, Key: definitionKey(name), Draft: draft}); err != nil {
+				t.Fatal(err)
+			}
+			f.until("the definition", definitionKey(name), func(o *resources.Object) bool { return o != nil })
+			names := func() (all []string) { // without those that come and go with the definition
+				for _, o := range f.send("GET", c.list, "", 200).Get("items.#.metadata.name").Array() {
+					if o.Str != name && o.Str != "v9."+c.group {
+						all = append(all, o.Str)
+					}
+				}
+				return all
+			}
+			before := names()
+			f.send("DELETE", definitions+"/"+name, "", 200)
+			f.gone(definitionKey(name))
+			if got := names(); !slices.Equal(got, before) {
+				t.Errorf("%s in %s: the list has %q, want %q", name, c.version, got, before)
+			}
+		}
+	})
+}
+
+// importedDefinition is an established definition in its stored form.
+const importedDefinition = `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"{plural}.{group}","uid":"8d5e22a9-9f1c-4d8e-a2d5-1a5b1e0b7c11",
+	"resourceVersion":"0","generation":1,"creationTimestamp":"2026-01-02T03:04:05Z"},"spec":{"group":"{group}","scope":"Cluster","conversion":{"strategy":"None"},
+	"names":{"plural":"{plural}","singular":"{plural}","kind":"{Kind}","listKind":"{Kind}List"},
+	"versions":[{"name":"{version}","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]},
+	"status":{"storedVersions":["{version}"],"acceptedNames":{"plural":"{plural}","singular":"{plural}","kind":"{Kind}","listKind":"{Kind}List"},
+	"conditions":[{"type":"NamesAccepted","status":"True","lastTransitionTime":"2026-01-02T03:04:05Z","reason":"NoConflicts","message":"no conflicts found"},
+		{"type":"Established","status":"True","lastTransitionTime":"2026-01-02T03:04:05Z","reason":"InitialNamesAccepted","message":"the initial names have been accepted"}]}}`
+
 // A definition that was never served has no objects to delete; its deletion has the same events as others.
 func TestDefinitionsThatWereNeverServedGo(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, f fleet) {
