@@ -20,8 +20,11 @@ const thingSchema = `{"type":"object","properties":{"spec":{"type":"object","pro
 	"items":{"type":"array","items":{"type":"object","properties":{"n":{"type":"integer"}}}},
 	"within":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true}}}}}`
 
-func thing(t testing.TB) *definition {
-	crd := `{"spec":{"versions":[{"name":"v1","schema":{"openAPIV3Schema":` + thingSchema + `}}]}}`
+func thing(t testing.TB) *definition { return thingWith(t, thingSchema) }
+
+// thingWith is the definition of things with another schema.
+func thingWith(t testing.TB, schema string) *definition {
+	crd := `{"spec":{"versions":[{"name":"v1","schema":{"openAPIV3Schema":` + schema + `}}]}}`
 	d := emptyDefinition(&resources.Object{Data: []byte(crd)})
 	d.compiled = &compiled{room: 1 << 20}
 	bones, err := d.decode()

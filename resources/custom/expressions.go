@@ -92,6 +92,9 @@ func (h *heavy) expressions(ctx context.Context, object, old map[string]any) (er
 		if errs, ok = h.quickExpressions(ctx, object, old); ok {
 			return errs, true
 		}
+		if err := ctx.Err(); err != nil { // upstream would begin every rule, and be interrupted in each
+			return field.ErrorList{field.InternalError(nil, err)}, true
+		}
 		fastpath.CustomCEL.Fallback()
 	}
 	s, err := h.definition.schema(h.version)
@@ -107,14 +110,14 @@ func (h *heavy) expressions(ctx context.Context, object, old map[string]any) (er
 }
 
 // quickExpressions evaluates rules by closures, and by upstream where closures do not cover them. ok is false where a closure does not find
-// that its rule holds, and where all rules together might cost more than upstream allows.
+// that its rule holds or ctx ends, and where all rules together might cost more than upstream allows.
 func (h *heavy) quickExpressions(ctx context.Context, object, old map[string]any) (errs field.ErrorList, ok bool) {
 	own, err := h.closures()
 	if err != nil || own == nil {
 		return nil, false
 	}
 	began := time.Now()
-	cost, holds := own.Hold(object, old)
+	cost, holds := own.Hold(ctx, object, old)
 	took := time.Since(began)
 	// Without ok this does not count as an evaluation: upstream evaluates the rules instead, and counts that.
 	defer func() {

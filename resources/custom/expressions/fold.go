@@ -171,7 +171,7 @@ func (l loop) each(f *frame, do func() (done, ok bool)) bool {
 }
 
 func (l loop) with(f *frame, v any, do func() (done, ok bool)) (done, ok bool) {
-	if f.cost += eachItem; f.cost > f.limit {
+	if f.cost += eachItem; f.cost > f.limit || f.interrupted() {
 		return false, false
 	}
 	f.variables[l.slot] = v

@@ -66,8 +66,8 @@ func TestPartsAreTheSameToRules(t *testing.T) {
 		if err := json.Unmarshal([]byte(object), &o); err != nil {
 			t.Fatal(err)
 		}
-		cost, holds := whole.Hold(o, nil)
-		if c, h := part.Hold(o, nil); c != cost || h != holds {
+		cost, holds := whole.Hold(t.Context(), o, nil)
+		if c, h := part.Hold(t.Context(), o, nil); c != cost || h != holds {
 			t.Errorf("%s of %s: %d, %t; of the whole %d, %t", object, text, c, h, cost, holds)
 		}
 	}

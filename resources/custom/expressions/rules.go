@@ -1,6 +1,7 @@
 package expressions
 
 import (
+	"context"
 	"maps"
 	"slices"
 
@@ -70,10 +71,10 @@ type rule struct {
 	transition bool
 }
 
-// Hold reports whether all rules certainly hold, and the greatest cost of that in CEL's units. old is nil for a new object. It does not change its
-// arguments.
-func (r *Rules) Hold(object, old map[string]any) (cost int64, ok bool) {
-	c := check{frame: frame{limit: celconfig.PerCallLimit}, budget: celconfig.RuntimeCELCostBudget}
+// Hold reports whether all rules certainly hold, which is not known when ctx ends first, and the greatest cost of that in CEL's units. old is nil
+// for a new object. It does not change its arguments.
+func (r *Rules) Hold(ctx context.Context, object, old map[string]any) (cost int64, ok bool) {
+	c := check{frame: frame{limit: celconfig.PerCallLimit, done: ctx.Done()}, budget: celconfig.RuntimeCELCostBudget}
 	var before any
 	if old != nil {
 		before = old
@@ -125,6 +126,9 @@ func (c *check) rules(n *node, v, old any) bool {
 		rule := &n.rules[i]
 		if rule.transition && isNil(old) {
 			continue
+		}
+		if c.frame.over() {
+			return false
 		}
 		c.frame.cost = 0
 		is, ok := rule.eval(&c.frame)

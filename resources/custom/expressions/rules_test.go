@@ -71,7 +71,7 @@ func compare(t testing.TB, data []byte, sum *tally) {
 			before = old
 		}
 		errs, left := upstream.Validate(context.Background(), nil, nil, object, before, celconfig.RuntimeCELCostBudget)
-		cost, holds := ours.Hold(one, two)
+		cost, holds := ours.Hold(t.Context(), one, two)
 		if holds && len(errs) > 0 {
 			show, _ := json.Marshal([]any{object, old})
 			t.Errorf("%s: taken for true, which upstream refuses: %v\n%s", rule, errs, show)
@@ -159,4 +159,24 @@ func TestAgreesWithUpstream(t *testing.T) {
 		t.Errorf("too little is covered, or too much is counted: %+v", sum)
 	}
 	t.Logf("%+v", sum)
+}
+
+// Rules are evaluated as long as the request goes on: a loop ends with it, and no further rule begins.
+func TestRulesEndWithTheRequest(t *testing.T) {
+	rules := Compile(structuralOf(t, `{"type":"object","properties":{"s":{"type":"string"},"l":{"type":"array","maxItems":100000,"items":{"type":"integer"}}},
+		"x-kubernetes-validations":[{"rule":"self.l.all(x, size(self.s) >= 0)"}]}`))
+	object := map[string]any{"s": "a", "l": slices.Repeat([]any{int64(1)}, 90000)}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, ok := rules.Hold(t.Context(), object, nil); !ok {
+		t.Error("the rule does not hold")
+	}
+	if _, ok := rules.Hold(ended, object, nil); ok {
+		t.Error("the rule is evaluated although the request is over")
+	}
+	f := frame{limit: celconfig.PerCallLimit, done: ended.Done()}
+	f.variables[self] = object
+	if _, ok := rules.root.rules[0].eval(&f); ok || f.turns != celconfig.CheckFrequency {
+		t.Errorf("the loop has %d iterations after the end of the request", f.turns)
+	}
 }

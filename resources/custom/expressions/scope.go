@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	celgo "github.com/google/cel-go/common"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
 // most is the greatest number of variables of an expression at a time.
@@ -20,9 +21,29 @@ type frame struct {
 	variables [most]any
 	// cost is the cost so far, and limit its bound, which loops check.
 	cost, limit int64
+	// done is closed when the request is over; nil: it never is. turns counts the iterations of loops.
+	done  <-chan struct{}
+	turns uint
 }
 
-// eval evaluates an expression. ok is false when there is no value, or the limit is reached.
+// over reports whether the request is over.
+func (f *frame) over() bool {
+	select {
+	case <-f.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// interrupted is over for each iteration of a loop. As upstream, it looks every CheckFrequency iterations only: an iteration costs little
+// more than that.
+func (f *frame) interrupted() bool {
+	f.turns++
+	return f.turns%celconfig.CheckFrequency == 0 && f.over()
+}
+
+// eval evaluates an expression. ok is false when there is no value, the limit is reached, or the request is over.
 type eval func(f *frame) (v any, ok bool)
 
 // term is a compiled expression.
