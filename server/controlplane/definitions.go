@@ -42,6 +42,9 @@ const (
 	instancesLeft = time.Second
 	// patience is how long kube-apiserver waits for these objects before it reports a timeout.
 	patience = time.Minute
+	// instancesPerTurn is the number of objects of a definition that are deleted in a turn. The next turn follows at once: no other definition waits
+	// until all are deleted.
+	instancesPerTurn = 1000
 )
 
 // definitionKeeper finishes the deletion of definitions and of their objects, and assigns names that have become free to the
@@ -50,8 +53,12 @@ const (
 type definitionKeeper struct {
 	*Plane
 	t *resources.Type
+	// more: a definition has more objects to delete than the turn has deleted.
+	more bool
 	// manager is the field manager of writes to the status.
 	manager *fieldmanager.Manager
+	// after is the path after which the next turn continues, by resource, where an object could not be deleted.
+	after map[string]string
 	// looks are the last looks at the definitions that wait for their objects to go, by name.
 	looks map[string]look
 	// settled is the number of Reader.Changed for which all definitions that wait for a name were last settled.
@@ -76,7 +83,7 @@ func (p *Plane) keepDefinitions() *chore {
 		p.Logger.Error("custom resource definitions cannot be maintained", "error", err)
 		return nil
 	}
-	k := &definitionKeeper{Plane: p, t: t, manager: manager, looks: map[string]look{}}
+	k := &definitionKeeper{Plane: p, t: t, manager: manager, after: map[string]string{}, looks: map[string]look{}}
 	return &chore{name: "custom resource definitions", follow: []resources.Key{{Resource: definitionsResource}}, do: k.do}
 }
 
@@ -92,12 +99,13 @@ func (k *definitionKeeper) do(ctx context.Context, events []*resources.Event) (a
 	for _, e := range events {
 		changed[e.Object.Name] = true
 	}
+	k.more = false
 	var errs []error
 	leaving, waiting := k.Definitions.Unfinished()
 	for _, name := range leaving {
 		left, err := k.lookAt(ctx, name)
 		if errs = append(errs, err); left {
-			again = instancesLeft
+			again = k.pause()
 		}
 	}
 	for _, name := range waiting {
@@ -132,6 +140,14 @@ func (k *definitionKeeper) lookAt(ctx context.Context, name string) (left bool, 
 		k.looks[name] = now
 	}
 	return left, err
+}
+
+// pause is the time until the next turn while objects are left.
+func (k *definitionKeeper) pause() time.Duration {
+	if k.more {
+		return time.Nanosecond
+	}
+	return instancesLeft
 }
 
 // freesNames tells whether an event may have released names.
@@ -205,14 +221,15 @@ func deletionInProgress() apiextensions.CustomResourceDefinitionCondition {
 	return deletionState(apiextensions.ConditionTrue, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
 }
 
-// empty deletes the objects of a definition, and returns the condition that describes the result.
+// empty deletes objects of a definition, and returns the condition that describes the result.
 func (k *definitionKeeper) empty(ctx context.Context, crd *apiextensions.CustomResourceDefinition) (end apiextensions.CustomResourceDefinitionCondition, err error) {
 	resource := crd.Status.AcceptedNames.Plural + "." + crd.Spec.Group
-	objects, err := k.instances(ctx, resource)
+	objects, last, left, err := k.instances(ctx, resource, k.after[resource])
 	if err != nil {
 		return end, err
 	}
-	if len(objects) > 0 {
+	delete(k.after, resource)
+	if left {
 		t, err := k.storedType(ctx, crd.Name)
 		if err != nil {
 			return end, err
@@ -221,13 +238,16 @@ func (k *definitionKeeper) empty(ctx context.Context, crd *apiextensions.CustomR
 			err = errors.Join(err, k.deleteAll(ctx, t, namespace, objects[namespace]))
 		}
 		if err != nil {
+			k.after[resource] = last // one that cannot be deleted must not keep those after it
 			return end, err
 		}
-		if objects, err = k.instances(ctx, resource); err != nil {
+		if objects, _, left, err = k.instances(ctx, resource, ""); err != nil {
 			return end, err
 		}
-		if len(objects) > 0 {
-			if time.Since(crd.DeletionTimestamp.Time) < patience {
+		more := len(objects) > 0
+		k.more = k.more || more
+		if left {
+			if more || time.Since(crd.DeletionTimestamp.Time) < patience {
 				return deletionInProgress(), nil
 			}
 			return deletionState(apiextensions.ConditionTrue, "InstanceDeletionCheck",
@@ -249,22 +269,29 @@ func (k *definitionKeeper) storedType(ctx context.Context, name string) (*resour
 	return t, nil
 }
 
-// instances returns the objects of a resource by namespace.
-func (k *definitionKeeper) instances(ctx context.Context, resource string) (map[string][]*resources.Object, error) {
+// instances returns the first objects of a resource after a path that no deletion has marked, by namespace, and the path of the last of them. left:
+// there are objects, marked or not, wherever they are. Where there are none after the path, it begins at the first object.
+func (k *definitionKeeper) instances(ctx context.Context, resource, after string) (objects map[string][]*resources.Object, last string, left bool, err error) {
 	all, err := k.Store.Snapshot(ctx, resource, resources.At{Match: resources.MostRecent})
 	if err != nil {
-		return nil, err
+		return nil, "", false, err
 	}
-	objects := map[string][]*resources.Object{}
-	all.Ascend("", "", func(o *resources.Object) bool {
-		objects[o.Namespace] = append(objects[o.Namespace], o)
-		return true
-	})
-	return objects, nil
+	objects = map[string][]*resources.Object{}
+	n := 0
+	take := func(o *resources.Object) bool {
+		if !terminating(o) { // finalizers keep the others
+			objects[o.Namespace] = append(objects[o.Namespace], o)
+			n, last = n+1, o.Path()
+		}
+		return n < instancesPerTurn
+	}
+	if all.Ascend("", after, take); n == 0 && after != "" {
+		all.Ascend("", "", take)
+	}
+	return objects, last, all.Count("", "") > 0, nil
 }
 
 func (k *definitionKeeper) deleteAll(ctx context.Context, t *resources.Type, namespace string, objects []*resources.Object) error {
-	objects = slices.DeleteFunc(objects, terminating) // finalizers keep them
 	r := resources.CollectionRequest{Type: t, Options: &metav1.DeleteOptions{}, Select: func() ([]*resources.Object, error) { return objects, nil }}
 	return k.Pipeline.DeleteInstances(resources.APIServer.Request(ctx, "deletecollection", t, t.KeyOf(namespace, "")), &r)
 }
