@@ -11,6 +11,7 @@ import (
 	schemaobjectmeta "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	structuralpruning "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
@@ -41,9 +42,23 @@ func (d *definition) settle(u *unstructured.Unstructured) error {
 	return err
 }
 
-// repair does the same for a stored object, but drops invalid fields: no client could be told of them.
+// repair does the same for a stored object, but drops invalid fields: no client could be told of them. It sets the generation of an object
+// that was stored before custom resources had one, as kube-apiserver does.
 func (d *definition) repair(u *unstructured.Unstructured) {
-	_, _ = d.coerceBy(u, coercion{DropInvalidFields: true}, d.known)
+	if _, err := d.coerceBy(u, coercion{DropInvalidFields: true}, d.known); err == nil && d.owns(u) {
+		repairGeneration(u)
+	}
+}
+
+func repairGeneration(u *unstructured.Unstructured) {
+	if _, there := u.Object["metadata"]; there && u.GetGeneration() == 0 {
+		u.SetGeneration(1)
+	}
+}
+
+// owns reports whether an object is of the definition's kind. Options of deletions, for one, are not.
+func (d *definition) owns(u *unstructured.Unstructured) bool {
+	return u.GroupVersionKind().GroupKind() == schema.GroupKind{Group: d.group, Kind: d.kind}
 }
 
 // coercion has upstream's options of coercion.
@@ -63,6 +78,15 @@ func (d *definition) known(version string) (s *structuralschema.Structural, ok b
 
 // coerceBy coerces by the schema of a version; without a schema it coerces metadata only.
 func (d *definition) coerceBy(u *unstructured.Unstructured, how coercion, find schemaFinder) (unknown []string, err error) {
+	own := d.owns(u)
+	if own && d.clean(u.GroupVersionKind().Version, u.Object) {
+		return nil, nil
+	}
+	return coerceWhole(u, own, how, find)
+}
+
+// coerceWhole is coerceBy for an object whose kind is the definition's own, or not.
+func coerceWhole(u *unstructured.Unstructured, own bool, how coercion, find schemaFinder) (unknown []string, err error) {
 	kind, hasKind, err := unstructured.NestedString(u.Object, "kind")
 	if err != nil {
 		return nil, err
@@ -71,18 +95,13 @@ func (d *definition) coerceBy(u *unstructured.Unstructured, how coercion, find s
 	if err != nil {
 		return nil, err
 	}
-	gvk := u.GroupVersionKind()
-	own := gvk.Group == d.group && kind == d.kind
-	if own && d.clean(gvk.Version, u.Object) {
-		return nil, nil
-	}
 	meta, hasMeta, unknown, err := schemaobjectmeta.GetObjectMetaWithOptions(u.Object, schemaobjectmeta.ObjectMetaOptions{
 		DropMalformedFields: how.DropInvalidFields, ReturnUnknownFieldPaths: how.ReturnUnknownFieldPaths})
 	if err != nil {
 		return nil, err
 	}
 	if own {
-		s, ok, err := find(gvk.Version)
+		s, ok, err := find(u.GroupVersionKind().Version)
 		if err != nil {
 			return nil, err
 		}

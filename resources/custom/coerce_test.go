@@ -113,10 +113,14 @@ func TestWrongMetadataIsRepairedOrRefused(t *testing.T) {
 	}
 	stored := object()
 	d.repair(stored)
-	want := map[string]any{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a"},
+	want := map[string]any{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a", "generation": int64(1)},
 		"spec": map[string]any{"size": nil, "within": map[string]any{"kind": "K", "metadata": map[string]any{}}}}
 	if !reflect.DeepEqual(stored.Object, want) {
 		t.Errorf("got %v\nwant %v", stored.Object, want)
+	}
+	old := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a"}}}
+	if d.repair(old); old.GetGeneration() != 1 {
+		t.Errorf("an object without a generation has %d", old.GetGeneration())
 	}
 	u := object()
 	if err := d.settle(u); err == nil || !strings.Contains(err.Error(), "ObjectMeta.labels") {

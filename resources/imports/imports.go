@@ -37,7 +37,7 @@ type Importer struct {
 	asRead       func(*core.Service)
 	// completing is the definition of the last custom object: keys come in order, so its schemas are compiled once. completions are by version.
 	completing  *apiextensionsv1.CustomResourceDefinition
-	completions map[string]func(map[string]any)
+	completions map[string]func(*unstructured.Unstructured) error
 }
 
 // Skipped is the reason why a key is not imported, where nothing is lost by that.
@@ -272,7 +272,7 @@ func (i *Importer) custom(ctx context.Context, d *apiextensionsv1.CustomResource
 	if err := isAt(rest, d.Spec.Scope == apiextensionsv1.NamespaceScoped, u.GetNamespace(), u.GetName()); err != nil {
 		return Imported{}, err
 	}
-	if err := i.complete(d, gv.Version, u.Object); err != nil {
+	if err := i.complete(d, gv.Version, u); err != nil {
 		return Imported{}, err
 	}
 	u.SetResourceVersion(resources.PlaceholderRevision)
@@ -285,9 +285,9 @@ func (i *Importer) custom(ctx context.Context, d *apiextensionsv1.CustomResource
 }
 
 // complete changes a custom object to the form that kube-apiserver shows.
-func (i *Importer) complete(d *apiextensionsv1.CustomResourceDefinition, version string, object map[string]any) (err error) {
+func (i *Importer) complete(d *apiextensionsv1.CustomResourceDefinition, version string, u *unstructured.Unstructured) (err error) {
 	if i.completing != d {
-		i.completing, i.completions = d, map[string]func(map[string]any){}
+		i.completing, i.completions = d, map[string]func(*unstructured.Unstructured) error{}
 	}
 	complete := i.completions[version]
 	if complete == nil {
@@ -296,8 +296,7 @@ func (i *Importer) complete(d *apiextensionsv1.CustomResourceDefinition, version
 		}
 		i.completions[version] = complete
 	}
-	complete(object)
-	return nil
+	return complete(u)
 }
 
 // encodeUntyped encodes an object in the layout of layout.go of resources.

@@ -17,7 +17,8 @@ func TestCustomObjectsAreCompleted(t *testing.T) {
 	const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"boats.example.com"},"spec":{"group":"example.com",
 		"scope":"Cluster","names":{"plural":"boats","kind":"Boat"},"versions":[
 		{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{
-			"spec":{"type":"object","properties":{"sails":{"type":"integer","default":2}}},
+			"spec":{"type":"object","properties":{"sails":{"type":"integer","default":2},"dinghy":{"type":"object","x-kubernetes-embedded-resource":true,
+				"x-kubernetes-preserve-unknown-fields":true}}},
 			"status":{"type":"object","default":{"observedGeneration":-1},"properties":{"observedGeneration":{"type":"integer"}}}}}}},
 		{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
 	if _, err := types.Import(t.Context(), "/registry/"+crdPlace+"/boats.example.com", []byte(definition)); err != nil {
@@ -27,6 +28,11 @@ func TestCustomObjectsAreCompleted(t *testing.T) {
 		`{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"a"},"spec":{"mast":"gone"}}`: `"spec":{"sails":2},"status":{"observedGeneration":-1}}`,
 		`{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"a"},"status":{}}`:            `"status":{}}`,
 		`{"apiVersion":"example.com/v2","kind":"Boat","metadata":{"name":"a"},"spec":{"mast":"kept"}}`: `"spec":{"mast":"kept"}}`,
+		// Objects that were stored before metadata was validated, and had a generation.
+		`{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"a","labels":{"a":1},"annotations":null,"junk":1},"spec":{"sails":3,"dinghy":{"apiVersion":1,"kind":"D",
+			"metadata":{"name":"b","labels":{"a":1},"junk":1}}},"status":{}}`: `"metadata":{"generation":1,"name":"a","resourceVersion":"0"},"spec":{"dinghy":{"kind":"D","metadata":{"name":"b"}},"sails":3},"status":{}}`,
+		`{"apiVersion":"example.com/v2","kind":"Boat","metadata":{"name":"a","finalizers":[1],"junk":1},"spec":{}}`:                              `"metadata":{"generation":1,"name":"a","resourceVersion":"0"},"spec":{}}`,
+		`{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"a","generation":7,"labels":{"a":"b"}},"spec":{"sails":3},"status":{}}`: `"metadata":{"generation":7,"labels":{"a":"b"},"name":"a","resourceVersion":"0"},"spec":{"sails":3},"status":{}}`,
 	} {
 		o, err := types.Import(t.Context(), "/registry/example.com/boats/a", []byte(stored))
 		if err != nil || !strings.HasSuffix(string(o.Draft.Data), want) {
