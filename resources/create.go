@@ -166,7 +166,7 @@ func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Ob
 	if perr == nil && sent != 0 {
 		return nil, errRevisionOfNew
 	}
-	stored, err := p.store.Commit(ctx, writes...)
+	stored, err := p.commitNew(ctx, writes)
 	if errors.Is(err, ErrExists) {
 		return nil, p.exists(ctx, r, writes, obj)
 	}
@@ -177,6 +177,29 @@ func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Ob
 		return nil, err
 	}
 	return stored[0], nil
+}
+
+// mostRemovals bounds the removals in the transaction of a create.
+const mostRemovals = 500
+
+// commitNew commits the writes of a create. All other writes would wait for a transaction with very many removals, so these come first, in
+// transactions of their own, and errTaken makes the create begin again. The condition of each is that the object has not changed.
+func (p *Pipeline) commitNew(ctx context.Context, writes []Write) ([]*Object, error) {
+	var removals []Write
+	for _, w := range writes {
+		if w.Op == Delete {
+			removals = append(removals, w)
+		}
+	}
+	if len(removals) <= mostRemovals {
+		return p.store.Commit(ctx, writes...)
+	}
+	for some := range slices.Chunk(removals, mostRemovals) {
+		if _, err := p.store.Commit(ctx, some...); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errTaken
 }
 
 // exists is the error of a create that found a key taken: the object's own, or a key of a supply.

@@ -147,8 +147,8 @@ type Type struct {
 	TerminatesPlainly bool
 	// Allocate takes an object's share of a common supply, or gives it back: the addresses and ports of Services. It fills in obj (hub form) and
 	// returns the writes to be committed with obj's own, so that nothing is taken before obj is stored, and nothing twice. old is nil on a create;
-	// obj is nil on the removal of old. It comes before the strategies, again for every attempt, and not for writes through a subresource, unless
-	// they remove the object. May be nil.
+	// obj is nil on the removal of old. A create with more removals than a transaction should have commits them first. It comes before the
+	// strategies, again for every attempt, and not for writes through a subresource, unless they remove the object. May be nil.
 	Allocate func(ctx context.Context, s Reader, obj, old runtime.Object) ([]Write, error)
 
 	// Subresources by name, without the type's own path: "status", "scale", "binding".
