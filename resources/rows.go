@@ -29,6 +29,13 @@ func (r *Rows) Create(ctx context.Context, key Key, kind string, spec any, ttl t
 	return r.put(ctx, Write{Op: Create, Key: key, TTL: ttl}, kind, spec)
 }
 
+// CreateFor stores a new row that belongs to an object, if the object has not changed.
+//
+// Errors: those of Writer.Commit, ErrExists and *ExpectationError among them.
+func (r *Rows) CreateFor(ctx context.Context, of *Object, key Key, d Draft) (*Object, error) {
+	return r.commit(ctx, Write{Op: Create, Key: key, Draft: d}, Write{Op: Expect, Key: of.Key, From: of.Revision})
+}
+
 // Update replaces the spec of a row, and lets it live for ttl from now on if ttl is positive.
 //
 // Errors: those of Writer.Commit, *ConflictError and ErrNotFound among them.
@@ -55,11 +62,12 @@ func (r *Rows) put(ctx context.Context, w Write, kind string, spec any) (*Object
 // verbs are the verbs of the requests that correspond to the writes of a row.
 var verbs = map[Op]string{Create: "create", Update: "update", Delete: "delete"}
 
-func (r *Rows) commit(ctx context.Context, w Write) (*Object, error) {
+// commit writes a row. expects are the Expects of the same Commit.
+func (r *Rows) commit(ctx context.Context, w Write, expects ...Write) (*Object, error) {
 	if !strings.HasSuffix(w.Key.Resource, internalSuffix) {
 		return nil, fmt.Errorf("%s is no row of the server's own", w.Key)
 	}
-	stored, err := r.writer.Commit(ofRow(ctx, verbs[w.Op]), w)
+	stored, err := r.writer.Commit(ofRow(ctx, verbs[w.Op]), append([]Write{w}, expects...)...)
 	if err != nil {
 		return nil, err
 	}

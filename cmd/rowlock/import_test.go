@@ -16,12 +16,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/storage/value"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/cert"
 
 	"github.com/rowlock/rowlock/resources/builtin"
@@ -98,6 +100,9 @@ func kubeAPIServerHas(t *testing.T, config string) []etcdtest.Put {
 		{Key: "/registry/podsecuritypolicies/old", Value: []byte(`{"kind":"PodSecurityPolicy","apiVersion":"policy/v1beta1","metadata":{"name":"old"}}`)},
 		{Key: "/registry/configmaps/default/broken", Value: []byte("k8s\x00broken")},
 		{Key: "compact_rev_key", Value: []byte("5")},
+		{Key: "/registry/services/specs/default/s", Value: stored(t, &corev1.Service{ObjectMeta: importedMeta("default", "s"), Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeNodePort, ClusterIP: "10.43.1.2", ClusterIPs: []string{"10.43.1.2"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+			Ports: []corev1.ServicePort{{Port: 80, NodePort: 30080, Protocol: corev1.ProtocolTCP}}}})},
 	}
 }
 
@@ -180,7 +185,7 @@ func importAndServe(t *testing.T, config string, source ...string) {
 		t.Errorf("the dry run of what loses objects: exit code %d, %s", code, stderr)
 	}
 	said := runs(t, append(slices.Clone(args), "--dry-run", "--incomplete")...)
-	for _, want := range []string{"7 objects\n", "/registry/podsecuritypolicies/old", "/registry/configmaps/default/broken", "/registry/masterleases/10.0.0.1",
+	for _, want := range []string{"8 objects\n", "/registry/podsecuritypolicies/old", "/registry/configmaps/default/broken", "/registry/masterleases/10.0.0.1",
 		"/registry/leases/kube-system/apiserver-x"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the dry run does not say %q:\n%s", want, said)
@@ -196,7 +201,7 @@ func importAndServe(t *testing.T, config string, source ...string) {
 		t.Fatal("it was written all the same")
 	}
 	runs(t, append(args, "--incomplete")...)
-	if code, said, stderr := command(t, append(slices.Clone(args), "--incomplete", "--dry-run")...); code != exitFailure || !strings.Contains(said, "7 objects\n") ||
+	if code, said, stderr := command(t, append(slices.Clone(args), "--incomplete", "--dry-run")...); code != exitFailure || !strings.Contains(said, "8 objects\n") ||
 		!strings.Contains(stderr, "rowlock.db") {
 		t.Errorf("the dry run into a store that is there: exit code %d, %s, and:\n%s", code, stderr, said)
 	}
@@ -205,6 +210,7 @@ func importAndServe(t *testing.T, config string, source ...string) {
 	p := start(t, place.args()...)
 	defer p.end()
 	client := p.client(t)
+	keepsAllocations(t, client)
 	for path, want := range map[string]map[string]string{
 		"/api/v1/namespaces/default":                                     {"metadata.uid": "uid-of-default", "metadata.resourceVersion": "5"},
 		"/apis/apps/v1/namespaces/default/deployments/d":                 {"metadata.uid": "uid-of-d", "metadata.resourceVersion": "6", "spec.replicas": "2", "metadata.managedFields.0.manager": "m", "metadata.annotations.a": "<&>", "metadata.creationTimestamp": "2017-07-14T02:40:00Z"},
@@ -226,6 +232,20 @@ func importAndServe(t *testing.T, config string, source ...string) {
 			if have := gjson.GetBytes(answer, field).String(); have != value {
 				t.Errorf("%s: %s is %q and not %q", path, field, have, value)
 			}
+		}
+	}
+}
+
+// keepsAllocations checks that what the imported Service has is not given to another one.
+func keepsAllocations(t *testing.T, client kubernetes.Interface) {
+	t.Helper()
+	for name, spec := range map[string]corev1.ServiceSpec{
+		"port":    {Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: 30080}}},
+		"address": {ClusterIP: "10.43.1.2", Ports: []corev1.ServicePort{{Port: 80}}},
+	} {
+		_, err := client.CoreV1().Services("default").Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{})
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "already allocated") {
+			t.Errorf("a Service with its %s: %v", name, err)
 		}
 	}
 }

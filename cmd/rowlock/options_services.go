@@ -75,7 +75,7 @@ func minPrefix(bits int) int {
 
 // network says how clients reach a server that listens on an address.
 func (o *serveOptions) network(listening net.Addr, logger *slog.Logger) controlplane.Network {
-	n := controlplane.Network{ServiceRanges: o.services.Ranges, Address: o.services.advertise}
+	n := controlplane.Network{ServiceRanges: o.services.Ranges, NodePorts: o.services.NodePorts, Address: o.services.advertise}
 	tcp, ok := listening.(*net.TCPAddr)
 	if !ok {
 		return n

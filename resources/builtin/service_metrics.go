@@ -51,7 +51,7 @@ func (m ServiceMetrics) Collect(to chan<- prometheus.Metric) {
 		s, err := m.Reader.Snapshot(ctx, resource, resources.At{Match: resources.Any})
 		return s, err == nil
 	}
-	if ports, ok := read(portsResource); ok {
+	if ports, ok := read(NodePortRows); ok {
 		in, used := m.Network.withDefaults().NodePorts, 0
 		ports.Ascend("", "", func(o *resources.Object) bool {
 			if port, err := strconv.Atoi(o.Name); err == nil && in.Contains(port) { // the range may have been another one

@@ -3,16 +3,18 @@ package builtin
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
+	"github.com/tidwall/gjson"
 	"k8s.io/kubernetes/pkg/registry/core/service/portallocator"
 
 	"github.com/rowlock/rowlock/resources"
 )
 
-// portsResource has the allocated node ports, a row for each with the port as its name. No API serves it. Since names
+// NodePortRows has the allocated node ports, a row for each with the port as its name. No API serves it. Since names
 // are unique, a port belongs to one Service, whatever the protocol, on any number of servers.
-const portsResource = "nodeports.rowlock.internal"
+const NodePortRows = "nodeports.rowlock.internal"
 
 // nodePort is such a row.
 type nodePort struct {
@@ -32,6 +34,42 @@ type portOwner struct {
 	Name      string `json:"name"`
 }
 
+// NodePortRow returns the row that allocates a port to a Service.
+func NodePortRow(port int, namespace, service string) (resources.Key, resources.Draft, error) {
+	key := portKey(port)
+	data, err := json.Marshal(nodePort{Kind: "NodePort", APIVersion: "rowlock.internal/v1",
+		Metadata: nodePortMeta{Name: key.Name, ResourceVersion: resources.PlaceholderRevision},
+		Service:  portOwner{namespace, service}})
+	d, _ := resources.DraftOf(data)
+	return key, d, err
+}
+
+// NodePortOf returns the port of such a row, and the namespace and the name of the Service that it is allocated to.
+func NodePortOf(row *resources.Object) (port int, namespace, service string, err error) {
+	var is nodePort
+	if err = json.Unmarshal(row.Data, &is); err == nil {
+		port, err = strconv.Atoi(row.Name)
+	}
+	if err != nil {
+		err = fmt.Errorf("decode %s: %w", row.Key, err)
+	}
+	return port, is.Service.Namespace, is.Service.Name, err
+}
+
+// NodePortsOf returns the node ports of a stored Service, each once.
+func NodePortsOf(service *resources.Object) (ports []int) {
+	add := func(port gjson.Result) bool {
+		if n := int(port.Int()); n != 0 && !slices.Contains(ports, n) {
+			ports = append(ports, n)
+		}
+		return true
+	}
+	spec := gjson.GetBytes(service.Data, "spec")
+	spec.Get("ports").ForEach(func(_, port gjson.Result) bool { return add(port.Get("nodePort")) })
+	add(spec.Get("healthCheckNodePort"))
+	return ports
+}
+
 // portRange is upstream's allocator in memory, which decides the next port.
 type portRange = portallocator.PortAllocator
 
@@ -39,7 +77,7 @@ type portRange = portallocator.PortAllocator
 type portAllocator struct{ supply *serviceSupply }
 
 func portKey(port int) resources.Key {
-	return resources.Key{Resource: portsResource, Name: strconv.Itoa(port)}
+	return resources.Key{Resource: NodePortRows, Name: strconv.Itoa(port)}
 }
 
 // ports returns the range with the allocated ports marked.
@@ -92,14 +130,10 @@ func (p *portAllocator) AllocateNext() (int, error) {
 
 func (p *portAllocator) take(port int) error {
 	a := p.supply.current
-	key := portKey(port)
-	data, err := json.Marshal(nodePort{Kind: "NodePort", APIVersion: "rowlock.internal/v1",
-		Metadata: nodePortMeta{Name: key.Name, ResourceVersion: resources.PlaceholderRevision},
-		Service:  portOwner{a.service.Namespace, a.service.Name}})
+	key, d, err := NodePortRow(port, a.service.Namespace, a.service.Name)
 	if err != nil {
 		return err
 	}
-	d, _ := resources.DraftOf(data)
 	a.taken = append(a.taken, resources.Write{Op: resources.Create, Key: key, Draft: d})
 	return nil
 }
@@ -108,12 +142,9 @@ func (p *portAllocator) take(port int) error {
 func (p *portAllocator) Release(port int) error {
 	a := p.supply.current
 	a.free(a.ports, portKey(port), func(o *resources.Object) (*resources.Write, error) {
-		var row nodePort
-		if err := json.Unmarshal(o.Data, &row); err != nil {
-			return nil, fmt.Errorf("decode %s: %w", o.Key, err)
-		}
-		if row.Service != (portOwner{a.service.Namespace, a.service.Name}) {
-			return nil, nil
+		_, namespace, name, err := NodePortOf(o)
+		if err != nil || namespace != a.service.Namespace || name != a.service.Name {
+			return nil, err
 		}
 		return &resources.Write{Op: resources.Delete, Key: o.Key, From: o.Revision}, nil
 	})

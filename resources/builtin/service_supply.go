@@ -109,7 +109,7 @@ func (s *serviceSupply) newAllocation(ctx context.Context, r resources.Reader, s
 	if a.cidrs, err = r.Snapshot(ctx, s.cidrs.ResourceName(), at); err != nil {
 		return nil, err
 	}
-	a.ports, err = r.Snapshot(ctx, portsResource, at)
+	a.ports, err = r.Snapshot(ctx, NodePortRows, at)
 	return a, err
 }
 

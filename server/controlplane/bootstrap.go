@@ -78,7 +78,7 @@ func bootstrapHooks(rbac bool) []string {
 		hooks = append(hooks, "rbac/bootstrap-roles")
 	}
 	hooks = append(hooks, "start-legacy-token-tracking-controller", "scheduling/bootstrap-system-priority-classes",
-		"priority-and-fairness-config-consumer", "priority-and-fairness-config-producer", "start-service-ip-repair-controllers",
+		"priority-and-fairness-config-consumer", "priority-and-fairness-config-producer",
 		"apiservice-status-local-available-controller", "apiservice-status-remote-available-controller", "apiservice-registration-controller",
 		"kube-apiserver-autoregistration", "priority-and-fairness-filter")
 	if identified() {
@@ -90,7 +90,7 @@ func bootstrapHooks(rbac bool) []string {
 const authorityHook = "start-cluster-authentication-info-controller"
 
 // serviceHooks are kube-apiserver's names for the parts of BootstrapServices.
-var serviceHooks = []string{"start-kubernetes-service-cidr-controller", "bootstrap-controller"}
+var serviceHooks = []string{"start-kubernetes-service-cidr-controller", "bootstrap-controller", "start-service-ip-repair-controllers"}
 
 // Hooks are the parts of the start that Bootstrap and BootstrapServices finish in a whole server. With rbac, the RBAC
 // bootstrap policy is one of them.

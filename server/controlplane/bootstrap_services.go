@@ -2,14 +2,17 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
+	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/networking"
 	netutils "k8s.io/utils/net"
@@ -37,18 +40,23 @@ type Network struct {
 	// Members are the servers that share the database; each is an endpoint. Nil: no others are known, and the server
 	// that started last is the endpoint.
 	Members Members
-	// Rows stores how each member is reached.
+	// Rows stores how each member is reached, and has the allocated node ports. Nil: node ports are not repaired.
 	Rows *resources.Rows
+	// NodePorts is the range of the node ports.
+	NodePorts utilnet.PortRange
 }
 
-// BootstrapServices creates the default ServiceCIDR and the Service "kubernetes", and makes this server one of its endpoints.
-// It runs after Bootstrap, when the port is known. Several servers may run it at once. Errors: those of Bootstrap.
+// BootstrapServices creates the default ServiceCIDR and the Service "kubernetes", repairs the addresses and node ports of
+// Services, and makes this server one of the endpoints of "kubernetes". It runs after Bootstrap, when the port is known. Several servers may run it at once. Errors: those of Bootstrap.
 func (p *Plane) BootstrapServices(ctx context.Context, n Network) error {
 	return untilRecorded(ctx, p.Logger, func() error { return p.bootstrapServices(ctx, n) })
 }
 
 func (p *Plane) bootstrapServices(ctx context.Context, n Network) error {
 	if err := p.unlessRefused(p.ensureReachable(ctx, n)); err != nil {
+		return err
+	}
+	if err := p.repairServices(ctx, n); err != nil {
 		return err
 	}
 	p.Front.Finish(serviceHooks...)
@@ -59,6 +67,38 @@ func (p *Plane) bootstrapServices(ctx context.Context, n Network) error {
 		return p.unlessRefused(p.ensureEndpoints(ctx, n.alone))
 	}
 	return p.unlessRefused(n.membership().reconcile(ctx, p))
+}
+
+// repairFor is how long a start waits for repairs that are refused. kube-apiserver ends then.
+const repairFor = time.Minute
+
+// repairServices makes the repairs of Keep for the first time: an imported Service may have an address or a port which nothing allocates, and
+// that another Service could get from the first request on. kube-apiserver is not ready before, either. A repair that fails because of an object,
+// a webhook or a full disk is left to Keep: a server with a full disk answers reads.
+func (p *Plane) repairServices(ctx context.Context, n Network) error {
+	for _, r := range p.reporters {
+		r.holds, r.held = true, nil
+	}
+	var repairs []func(context.Context, []*resources.Event) (time.Duration, error)
+	if r := p.newAddressRepair(); r != nil {
+		r.until = time.Now().Add(repairFor)
+		repairs = append(repairs, r.do)
+	}
+	if r := p.newPortRepair(n); r != nil {
+		repairs = append(repairs, r.do)
+	}
+	for _, repair := range repairs {
+		for again := time.Nanosecond; again == time.Nanosecond; { // due at once
+			var err error
+			if again, err = repair(ctx, nil); lost(ctx, err) && !errors.Is(err, resources.ErrFull) {
+				return errors.Join(err, ctx.Err())
+			}
+			if err != nil {
+				p.Logger.Error("the addresses and node ports of Services could not all be repaired", "error", err)
+			}
+		}
+	}
+	return nil
 }
 
 // alone is the endpointSource of a server that knows no others.

@@ -63,10 +63,18 @@ type Plane struct {
 
 	// refused says that a webhook or a policy refused an object that has to exist from the start.
 	refused atomic.Bool
+	// reporters are those of the repairs, by name. What a repair finds at the start and again in Keep is one Event.
+	reporters map[string]*reporter
 }
 
 // New returns the control plane of one server.
-func New(c Config) *Plane { return &Plane{Config: c} }
+func New(c Config) *Plane {
+	p := &Plane{Config: c, reporters: map[string]*reporter{}}
+	for _, name := range []string{repairer, portRepairer} {
+		p.reporters[name] = p.newReporter(name)
+	}
+	return p
+}
 
 // Keep does the work that a server does unasked on the objects that belong to it, until ctx ends or the store is
 // closed. It runs after Bootstrap and BootstrapServices. Several servers may run it at once: all writes are
@@ -82,7 +90,7 @@ func (p *Plane) Keep(ctx context.Context, n Network) {
 			return nil
 		})
 	}
-	for _, u := range p.upkeeps() {
+	for _, u := range p.upkeeps(n) {
 		work.Go(func() error {
 			p.keepServed(ctx, u)
 			return nil

@@ -10,6 +10,6 @@
 //	apiservices.go        an APIService for each version that is served
 //	flow_*.go             the configuration of priority and fairness; conditions.go: how conditions are written
 //	keep_services.go      the Service kubernetes, with members.go and endpoints.go: which servers serve it, at which addresses
-//	repair_*.go           IPAddresses that disagree with the Services; reporter.go: the Events about them
+//	repair_*.go           IPAddresses and node ports that disagree with the Services; reporter.go: the Events about them
 //	controllers/          the controllers, which run on one server at a time
 package controlplane

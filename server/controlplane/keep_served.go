@@ -16,11 +16,12 @@ type upkeep struct {
 }
 
 // upkeeps are the chores of types that may change after the start.
-func (p *Plane) upkeeps() []upkeep {
+func (p *Plane) upkeeps(n Network) []upkeep {
 	return []upkeep{
 		{[]string{apiServicesResource}, p.keepAPIServices},
 		{[]string{flowsResource, levelsResource}, p.keepFlows},
 		{[]string{servicesResource, addressesResource, rangesResource}, p.keepAddresses},
+		{[]string{servicesResource}, func() *chore { return p.keepPorts(n) }},
 	}
 }
 

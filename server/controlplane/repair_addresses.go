@@ -47,6 +47,8 @@ type addressRepair struct {
 	waiting map[string]time.Time
 	// everything: a repair has made it necessary to check all objects.
 	everything bool
+	// until, when set, is when a run ends that had an error: a start does not wait for a webhook that takes long to refuse each repair.
+	until time.Time
 }
 
 // keepAddresses returns nil where the types are not served.
@@ -55,7 +57,7 @@ func (p *Plane) keepAddresses() *chore {
 	if r == nil {
 		return nil
 	}
-	return &chore{name: "IPAddresses", do: r.do,
+	return &chore{name: "IPAddresses", do: r.report.after(r.do),
 		follow: []resources.Key{{Resource: servicesResource}, {Resource: addressesResource}, {Resource: rangesResource}}}
 }
 
@@ -67,7 +69,7 @@ func (p *Plane) newAddressRepair() *addressRepair {
 	if !ok1 || !ok2 || !ok3 {
 		return nil
 	}
-	return &addressRepair{plane: p, services: services, addresses: addresses, ranges: ranges, now: time.Now, report: p.newReporter(repairer),
+	return &addressRepair{plane: p, services: services, addresses: addresses, ranges: ranges, now: time.Now, report: p.reporters[repairer],
 		manager: sync.OnceValues(func() (*fieldmanager.Manager, error) { return addresses.ServerManager("") })}
 }
 
@@ -80,13 +82,15 @@ func (r *addressRepair) do(ctx context.Context, events []*resources.Event) (time
 	// An object that cannot be repaired does not stop the repair of the rest: the error makes the next run check all of them again.
 	var wrong error
 	for _, key := range services {
-		if wrong = errors.Join(wrong, r.repairService(ctx, key)); lost(ctx, wrong) {
+		err := r.repairService(ctx, key)
+		if wrong = errors.Join(wrong, err); r.stops(ctx, err) {
 			return 0, wrong
 		}
 	}
 	for _, name := range addresses {
 		delete(r.waiting, name)
-		if wrong = errors.Join(wrong, r.repairAddress(ctx, name)); lost(ctx, wrong) {
+		err := r.repairAddress(ctx, name)
+		if wrong = errors.Join(wrong, err); r.stops(ctx, err) {
 			return 0, wrong
 		}
 	}
@@ -105,9 +109,15 @@ func (r *addressRepair) do(ctx context.Context, events []*resources.Event) (time
 	return again, nil
 }
 
-// lost tells whether the store is closed or unavailable, so that the run has to stop.
+// stops tells whether a run ends with an error.
+func (r *addressRepair) stops(ctx context.Context, err error) bool {
+	return lost(ctx, err) || err != nil && !r.until.IsZero() && r.now().After(r.until)
+}
+
+// lost tells whether no write succeeds, so that the run has to stop: the store is closed or unavailable, or the audit takes no events.
 func lost(ctx context.Context, err error) bool {
-	return follow.Over(ctx, err) || errors.Is(err, resources.ErrUnavailable) || errors.Is(err, resources.ErrUnknownOutcome)
+	return follow.Over(ctx, err) || errors.Is(err, resources.ErrUnavailable) || errors.Is(err, resources.ErrUnknownOutcome) ||
+		errors.Is(err, resources.ErrNotRecorded)
 }
 
 // clusterIPs returns the addresses of a stored Service in the form of IPAddress names; none for a headless Service. A

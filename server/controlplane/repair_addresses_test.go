@@ -39,7 +39,7 @@ func newRepairs(t *testing.T) *repairs {
 }
 
 // prepareRepairs is newRepairs with a server that has not started yet.
-func prepareRepairs(t *testing.T) *repairs {
+func prepareRepairs(t *testing.T, change ...func(*server.Config)) *repairs {
 	t.Helper()
 	_, more, err := net.ParseCIDR("fd00::/64")
 	if err != nil {
@@ -49,6 +49,9 @@ func prepareRepairs(t *testing.T) *repairs {
 	s, c := servertest.New(t, func(c *server.Config) {
 		c.Registry.SetGroups(builtin.Parts{Services: builtin.ServiceNetwork{Ranges: ranges}}.Groups())
 		c.Authenticator = func(*http.Request) (user.Info, bool, error) { return &user.DefaultInfo{Name: "u"}, true, nil }
+		for _, f := range change {
+			f(c)
+		}
 	})
 	p := New(Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Front: s})
 	x := &repairs{T: t, s: s, p: p, store: c.Store.(resources.Store), r: p.newAddressRepair(), ranges: ranges, now: time.Now()}
@@ -69,7 +72,8 @@ func (x *repairs) start(port int) {
 }
 
 func (x *repairs) network(port int) Network {
-	return Network{ServiceRanges: x.ranges, Address: net.IPv4(192, 0, 2, 1), Port: port}
+	return Network{ServiceRanges: x.ranges, NodePorts: builtin.DefaultServiceNetwork().NodePorts, Address: net.IPv4(192, 0, 2, 1), Port: port,
+		Rows: resources.NewRows(x.store)}
 }
 
 func (x *repairs) send(method, path, body string, code int) gjson.Result {
@@ -109,7 +113,7 @@ func (x *repairs) repair(since int64) time.Duration {
 		}
 	}
 	for x.looks = 1; ; x.looks++ {
-		again, err := x.r.do(x.Context(), events)
+		again, err := x.r.report.after(x.r.do)(x.Context(), events)
 		if err != nil {
 			x.Fatal(err)
 		}
@@ -132,8 +136,13 @@ func (x *repairs) revision() int64 {
 // reported fails the test unless there is one Event with a reason and a message.
 func (x *repairs) reported(reason, message string) {
 	x.Helper()
+	x.reportedBy(repairer, reason, message)
+}
+
+func (x *repairs) reportedBy(controller, reason, message string) {
+	x.Helper()
 	found := x.send("GET", "/apis/events.k8s.io/v1/events?fieldSelector=reason%3D"+reason, "", 200).Get("items").Array()
-	if len(found) != 1 || found[0].Get("note").Str != message || found[0].Get("reportingController").Str != repairer ||
+	if len(found) != 1 || found[0].Get("note").Str != message || found[0].Get("reportingController").Str != controller ||
 		found[0].Get("metadata.managedFields.0.apiVersion").Str != "events.k8s.io/v1" {
 		x.Errorf("the events are %v, want one with %s", found, message)
 	}

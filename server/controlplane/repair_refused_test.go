@@ -91,14 +91,16 @@ func (s *refusingStore) Commit(ctx context.Context, w ...resources.Write) ([]*re
 	return s.Store.Commit(ctx, w...)
 }
 
-// A failed repair does not stop the repair of other Services, unless the store itself fails.
+// A failed repair does not stop the repair of other Services, unless the store itself fails, or a start has waited long enough.
 func TestRepairOthers(t *testing.T) {
 	refused := errors.New("refused")
 	for _, tc := range []struct {
 		err  error
+		late time.Duration // after the time at which a run with an error ends
 		code int
-	}{{refused, 200}, {resources.ErrUnavailable, 404}} {
+	}{{refused, -time.Minute, 200}, {refused, time.Second, 404}, {resources.ErrUnavailable, -time.Minute, 404}, {resources.ErrNotRecorded, -time.Minute, 404}} {
 		x := newRepairs(t)
+		x.r.until = x.now.Add(-tc.late)
 		var ips []string
 		for _, name := range []string{"a", "b"} { // their order in the store
 			ip := x.send("POST", servicesPath, `{"metadata":{"name":"`+name+`"},"spec":{"ports":[{"port":80}]}}`, 201).Get("spec.clusterIP").Str
@@ -114,5 +116,24 @@ func TestRepairOthers(t *testing.T) {
 		stop()
 		x.p.Pipeline = was
 		x.send("GET", addressPath+"/"+ips[1], "", tc.code)
+	}
+}
+
+// A start goes on without the repairs that a full disk prevents, and not without those that another attempt may make.
+func TestStartWithoutRepairs(t *testing.T) {
+	for _, tc := range []struct{ err, want error }{
+		{errors.Join(resources.ErrUnavailable, resources.ErrFull), nil},
+		{errors.New("refused"), nil},
+		{resources.ErrUnavailable, resources.ErrUnavailable},
+		{resources.ErrNotRecorded, resources.ErrNotRecorded},
+	} {
+		x := newRepairs(t)
+		ip := x.send("POST", servicesPath, `{"metadata":{"name":"a"},"spec":{"ports":[{"port":80}]}}`, 201).Get("spec.clusterIP").Str
+		x.send("DELETE", addressPath+"/"+ip, "", 200)
+		store := &refusingStore{Store: x.store, name: ip, err: tc.err}
+		x.p.Pipeline = resources.NewPipeline(store, resources.PipelineOptions{})
+		if err := x.p.bootstrapServices(t.Context(), x.network(6443)); !errors.Is(err, tc.want) || store.count != 1 {
+			t.Errorf("%v: %d writes, and the start ends with %v", tc.err, store.count, err)
+		}
 	}
 }

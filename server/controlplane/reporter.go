@@ -27,6 +27,9 @@ type reporter struct {
 	// said holds the recent reports; swept is when old ones were last removed.
 	said  map[report]*reported
 	swept time.Time
+	// holds: warn keeps its reports in held. Events are best effort, and a webhook may delay each of them: no start waits for that.
+	holds bool
+	held  []func(context.Context)
 }
 
 // reported is an Event that was written, and how often its cause was found since. A repetition turns the Event into a series:
@@ -56,6 +59,10 @@ func (p *Plane) newReporter(name string) *reporter {
 // warn writes an Event about an object, or turns its recent Event into a series. Events are best effort: an error is logged,
 // and the write is not retried.
 func (r *reporter) warn(ctx context.Context, about *resources.Type, o *resources.Object, reason, action, message string) {
+	if r.holds {
+		r.held = append(r.held, func(ctx context.Context) { r.warn(ctx, about, o, reason, action, message) })
+		return
+	}
 	r.finishSeries(ctx)
 	said := report{o.Key, o.Revision, reason, message}
 	if event, ok := r.said[said]; ok {
@@ -72,6 +79,26 @@ func (r *reporter) warn(ctx context.Context, about *resources.Type, o *resources
 	}
 	event.count, event.written, event.last = 1, 1, r.now()
 	r.said[said] = event
+}
+
+// heldAtOnce is how many of the reports that were held a turn of a chore writes: a webhook may make each take ten seconds.
+const heldAtOnce = 10
+
+// after makes the turns of a chore end with the reports that were held.
+func (r *reporter) after(do func(context.Context, []*resources.Event) (time.Duration, error)) func(context.Context, []*resources.Event) (time.Duration, error) {
+	return func(ctx context.Context, events []*resources.Event) (time.Duration, error) {
+		r.holds = false
+		again, err := do(ctx, events)
+		for range min(heldAtOnce, len(r.held)) {
+			report := r.held[0]
+			r.held = r.held[1:]
+			report(ctx)
+		}
+		if len(r.held) > 0 {
+			again = time.Nanosecond
+		}
+		return again, err
+	}
 }
 
 // finishSeries forgets reports without a recent occurrence, after it has written the counts that are not written yet.
