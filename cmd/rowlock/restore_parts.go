@@ -113,6 +113,8 @@ type part struct {
 	uid      types.UID // the uid in the backup
 	// leaveStatus: the status is not restored, if it has a subresource.
 	leaveStatus bool
+	// left are the owners that were reported as left out.
+	left []types.UID
 }
 
 func (p *part) String() string {
@@ -315,6 +317,9 @@ func (t *takeBack) all(ctx context.Context, parts []*part) error {
 		if err := t.group(ctx, t.ownersFirst(group)); err != nil {
 			return err
 		}
+	}
+	if err := t.ownEarly(ctx); err != nil {
+		return err
 	}
 	if t.failed > 0 {
 		return fmt.Errorf("%s cannot be taken back", counted(t.failed, "object"))

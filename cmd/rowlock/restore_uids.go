@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,32 +18,76 @@ import (
 )
 
 // own sets the present uids in owner references. It removes references to owners that do not exist: the garbage collector would delete the
-// object because of them.
-func (t *takeBack) own(ctx context.Context, s *step) error {
+// object because of them. The reference to an owner that is yet to be restored is tried with the owner's old uid, written without it, and set
+// when the owner is there.
+func (t *takeBack) own(ctx context.Context, s *step, written bool) error {
 	var owners []metav1.OwnerReference
-	for _, owner := range s.body.GetOwnerReferences() {
+	s.early = false
+	for _, owner := range s.object.GetOwnerReferences() {
 		now, err := t.uidOf(ctx, s.body.GetNamespace(), owner)
 		if err != nil {
 			return err
 		}
-		if now == "" {
-			fmt.Fprintf(t.out, "%s: its owner %s %s is not there, and is left out\n", s.part, owner.Kind, owner.Name)
+		waits := now == "" && t.wanted[owner.UID] != nil
+		s.early = s.early || waits
+		switch {
+		case now != "":
+			owner.UID = now
+		case waits && !written:
+		default:
+			if !waits && !slices.Contains(s.left, owner.UID) {
+				s.left = append(s.left, owner.UID)
+				fmt.Fprintf(t.out, "%s: its owner %s %s is not there, and is left out\n", s.part, owner.Kind, owner.Name)
+			}
 			continue
 		}
-		owner.UID = now
 		owners = append(owners, owner)
 	}
 	s.body.SetOwnerReferences(owners)
 	return nil
 }
 
+// ownEarly sets the owner references of what was written before its owners, and nothing else: controllers have written it since.
+func (t *takeBack) ownEarly(ctx context.Context) error {
+	var failed []error
+	for _, p := range t.early {
+		if err := t.ownLate(ctx, p); err != nil {
+			failed = append(failed, fmt.Errorf("%s: its owners: %w", p, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (t *takeBack) ownLate(ctx context.Context, p *part) (err error) {
+	for range mostAttempts {
+		var s *step
+		if s, err = t.stepFor(ctx, p); err == nil {
+			err = t.own(ctx, s, true)
+		}
+		if err != nil || s.live == nil {
+			return err // without a live object: it is gone already
+		}
+		owned := s.live.DeepCopy()
+		owned.SetOwnerReferences(s.body.GetOwnerReferences())
+		written := &unstructured.Unstructured{}
+		err = t.client.do(ctx, http.MethodPut, s.path+"?fieldManager="+takeBackManager, owned, written)
+		if apierrors.IsConflict(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(t.out, "%s: has its owners\n", p)
+		written.SetManagedFields(slices.DeleteFunc(written.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == takeBackManager }))
+		return t.put(ctx, s.path, written)
+	}
+	return err
+}
+
 // uidOf returns the present uid of an owner; empty: it does not exist.
 func (t *takeBack) uidOf(ctx context.Context, namespace string, owner metav1.OwnerReference) (types.UID, error) {
 	if now, ok := t.uids[owner.UID]; ok {
 		return now, nil
-	}
-	if t.wanted[owner.UID] != nil {
-		return owner.UID, nil // it is restored earlier in this group, and has another uid then
 	}
 	gv, err := schema.ParseGroupVersion(owner.APIVersion)
 	if err != nil {
@@ -56,6 +102,7 @@ func (t *takeBack) uidOf(ctx context.Context, namespace string, owner metav1.Own
 	}
 	kind, ok := served.byKind[owner.Kind]
 	if !ok {
+		delete(t.resources, gv.String()) // its definition may be restored next
 		return "", nil
 	}
 	if !kind.Namespaced {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidwall/gjson"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,6 +56,79 @@ func TestRestoreWhatIsOfItsMoment(t *testing.T) {
 	}
 	runs(t, "restore", file, "--data-dir", dir, "--object", "secret/shop/token")
 	p.end()
+}
+
+// Each restored object refers to the present owners, also where these are restored after it, and the garbage collector keeps it.
+func TestRestoreOfLaterOwners(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	p := start(t, "--data-dir", dir)
+	defer p.end()
+	client := p.client(t)
+	const (
+		core        = "/api/v1/namespaces"
+		widgets     = "/apis/example.com/v1/namespaces/shop/widgets"
+		deployments = "/apis/apps/v1/namespaces/shop/deployments"
+		definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	)
+	is := func(path, field string) string {
+		t.Helper()
+		answer, err := client.CoreV1().RESTClient().Get().AbsPath(path).DoRaw(t.Context())
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		return gjson.GetBytes(answer, field).Str
+	}
+	owned := func(name, kind, version, owner, path string) string {
+		return fmt.Sprintf(`{"metadata":{"name":%q,"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q}]}`, name, version, kind, owner, is(path, "metadata.uid"))
+	}
+	for _, plural := range []string{"widgets", "gadgets"} { // gadgets stay: their version is served before widgets are
+		send(t, client, "POST", definitions, strings.ReplaceAll(`{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
+"names":{"plural":"widgets","kind":"Kwidgets"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`, "widgets", plural))
+	}
+	send(t, client, "POST", core, `{"metadata":{"name":"shop"}}`)
+	send(t, client, "POST", widgets, `{"apiVersion":"example.com/v1","kind":"Kwidgets","metadata":{"name":"w"}}`)
+	send(t, client, "POST", deployments, owned("d", "Kwidgets", "example.com/v1", "w", widgets+"/w")+
+		`,"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
+	send(t, client, "POST", core+"/shop/serviceaccounts", owned("of-w", "Kwidgets", "example.com/v1", "w", widgets+"/w")+"}")
+	send(t, client, "POST", core+"/shop/serviceaccounts", owned("of-d", "Deployment", "apps/v1", "d", deployments+"/d")+"}")
+	send(t, client, "POST", core+"/shop/pods", owned("p", "Deployment", "apps/v1", "d", deployments+"/d")+`,"spec":{"serviceAccountName":"of-d","containers":[{"name":"c","image":"i"}]}}`)
+	send(t, client, "POST", core+"/shop/configmaps", owned("of-p", "Pod", "v1", "p", core+"/shop/pods/p")+"}")
+	owners := map[string]string{deployments + "/d": widgets + "/w", core + "/shop/serviceaccounts/of-w": widgets + "/w", core + "/shop/serviceaccounts/of-d": deployments + "/d",
+		core + "/shop/pods/p": deployments + "/d", core + "/shop/configmaps/of-p": core + "/shop/pods/p"}
+	file := filepath.Join(t.TempDir(), "backup")
+	runs(t, "backup", file, "--data-dir", dir)
+	args := []string{"restore", file, "--data-dir", dir, "--namespace", "shop", "--object", "crd/widgets.example.com"}
+	restored := func() {
+		t.Helper()
+		if out := runs(t, args...); strings.Contains(out, "is not there") {
+			t.Errorf("it says\n%s", out)
+		}
+		for path, owner := range owners {
+			if got, want := is(path, "metadata.ownerReferences.0.uid"), is(owner, "metadata.uid"); got != want {
+				t.Errorf("%s belongs to %q and not to %s, %q", path, got, owner, want)
+			}
+		}
+		for line := range strings.Lines(runs(t, args...)) {
+			if strings.Contains(line, "/shop/") && !strings.HasSuffix(line, ": unchanged\n") {
+				t.Errorf("once more it says %s", line)
+			}
+		}
+	}
+	send(t, client, "DELETE", core+"/shop", "")
+	send(t, client, "DELETE", definitions+"/widgets.example.com", "")
+	until(t, "the namespace and the definition are gone", func() bool {
+		for _, path := range []string{core + "/shop", definitions + "/widgets.example.com"} {
+			if err := client.CoreV1().RESTClient().Get().AbsPath(path).Do(t.Context()).Error(); !apierrors.IsNotFound(err) {
+				return false
+			}
+		}
+		return true
+	})
+	restored()
+	for _, name := range []string{"of-w", "of-d"} { // the owners are there
+		send(t, client, "DELETE", core+"/shop/serviceaccounts/"+name, "")
+	}
+	restored()
 }
 
 // Objects that a quota counts, and that a LimitRange would not allow any more, are restored before them, and the quota counts them.

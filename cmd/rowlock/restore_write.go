@@ -31,6 +31,7 @@ type takeBack struct {
 	wanted    map[types.UID]*part
 	defines   map[string]bool         // resources whose definitions are restored, too
 	uids      map[types.UID]types.UID // present uids of objects, by those in the backup
+	early     []*part                 // what was written without an owner that was yet to be restored
 	failed    int
 }
 
@@ -56,6 +57,7 @@ type step struct {
 	status bool                       // there is a status subresource
 	live   *unstructured.Unstructured // nil: there is no live object
 	body   *unstructured.Unstructured
+	early  bool // an owner is yet to be restored
 	does   string
 }
 
@@ -178,7 +180,7 @@ func (t *takeBack) stepFor(ctx context.Context, p *part) (*step, error) {
 		s.live, s.does = live, "updated"
 		t.uids[p.uid] = live.GetUID()
 	}
-	if err := t.own(ctx, s); err != nil {
+	if err := t.own(ctx, s, false); err != nil {
 		return nil, err
 	}
 	if err := t.claim(ctx, s); err != nil {
@@ -188,7 +190,7 @@ func (t *takeBack) stepFor(ctx context.Context, p *part) (*step, error) {
 	if err := t.bind(ctx, s); err != nil {
 		return nil, err
 	}
-	if s.live != nil && !s.halfDone() && equality.Semantic.DeepEqual(essence(s.live), essence(s.body)) {
+	if s.live != nil && !s.early && !s.halfDone() && equality.Semantic.DeepEqual(essence(s.live), essence(s.body)) {
 		s.does = "unchanged"
 	}
 	return s, nil
@@ -292,19 +294,24 @@ func (t *takeBack) sendOnce(ctx context.Context, s *step, more string) (*unstruc
 	return written, t.client.do(ctx, http.MethodPut, s.path+query, s.body, written)
 }
 
+// sendOwned sends the object with the owners that are there by now: those of its group have been written since it was tried.
+func (t *takeBack) sendOwned(ctx context.Context, s *step) (*unstructured.Unstructured, error) {
+	if err := t.own(ctx, s, true); err != nil {
+		return nil, err
+	}
+	return t.send(ctx, s, "")
+}
+
 // write writes an object, its status, and its field managers.
 func (t *takeBack) write(ctx context.Context, s *step) error {
-	if err := t.own(ctx, s); err != nil { // owners in the group have been written since
-		return err
-	}
-	written, err := t.send(ctx, s, "")
+	written, err := t.sendOwned(ctx, s)
 	if apierrors.IsAlreadyExists(err) && !t.refuses { // a controller was faster
 		var now *step
 		if now, err = t.stepFor(ctx, s.part); err == nil {
 			*s = *now // and is reported
 		}
 		if err == nil && s.does != "unchanged" {
-			written, err = t.send(ctx, s, "")
+			written, err = t.sendOwned(ctx, s)
 		}
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
@@ -314,6 +321,9 @@ func (t *takeBack) write(ctx context.Context, s *step) error {
 		return err
 	}
 	t.uids[s.uid] = written.GetUID()
+	if s.early {
+		t.early = append(t.early, s.part)
+	}
 	status, has := s.object.Object["status"]
 	if class, ok, _ := unstructured.NestedFieldNoCopy(written.Object, "status", "qosClass"); ok && has && s.resource == "pods" {
 		_ = unstructured.SetNestedField(s.object.Object, class, "status", "qosClass") // of the present resources, which a LimitRange may change
