@@ -110,7 +110,7 @@ func (g *garbage) delete(ctx context.Context, t *resources.Type, key resources.K
 			return err
 		}}
 	_, err := g.pipeline.Delete(collector.Request(ctx, "delete", t, key), &r)
-	return unlessGone(err)
+	return unlessGone(ctx, g.store, key, m.uid, err)
 }
 
 // release removes the finalizer of an object that waited for its dependents, if none of them blocks it any more.
@@ -123,9 +123,19 @@ func (g *garbage) release(ctx context.Context, t *resources.Type, key resources.
 	return g.dropFinalizer(ctx, t, key, uid, metav1.FinalizerDeleteDependents)
 }
 
-// unlessGone returns nil for the errors that say that the object with the uid of the request no longer exists.
-func unlessGone(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || errors.Is(err, resources.ErrNotFound) {
+// unlessGone returns nil for an error of a write which says that the object with the uid does not exist, and is right. A webhook may refuse the
+// write with the same codes; it then has to be tried again.
+func unlessGone(ctx context.Context, store resources.Reader, key resources.Key, uid types.UID, err error) error {
+	if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !errors.Is(err, resources.ErrNotFound) {
+		return err
+	}
+	live, unknown := store.Get(ctx, key, resources.At{Match: resources.MostRecent})
+	switch {
+	case errors.Is(unknown, resources.ErrNotFound):
+		return nil
+	case unknown != nil:
+		return errors.Join(err, unknown)
+	case readMetadata(live.Data).uid != uid:
 		return nil
 	}
 	return err

@@ -129,7 +129,7 @@ func (c *namespaces) emptyOf(ctx context.Context, t *resources.Type, in target, 
 	before.Ascend(in.name, "", func(o *resources.Object) bool {
 		grace = max(grace, graceOf(o))
 		if deletable(o) {
-			deleters.Go(func() error { return c.deleteObject(ctx, t, o.Key, in.valid) })
+			deleters.Go(func() error { return c.deleteObject(ctx, t, o, in.valid) })
 		}
 		return ctx.Err() == nil
 	})
@@ -148,7 +148,12 @@ func (c *namespaces) emptyOf(ctx context.Context, t *resources.Type, in target, 
 
 // complain records that objects of a type should be gone.
 func (r *remaining) complain(t *resources.Type, in target) {
-	r.stuck = append(r.stuck, unexpected(in, t.StorageVersion.WithResource(t.Resource)))
+	err := unexpected(in, t.StorageVersion.WithResource(t.Resource))
+	if t.ResourceName() == podsResource {
+		r.stuck = append(r.stuck, err)
+		return
+	}
+	r.failures = append(r.failures, err)
 }
 
 func unexpected(in target, of schema.GroupVersionResource) error {
@@ -162,14 +167,14 @@ func deletable(o *resources.Object) bool {
 	return !m.deleting || m.orphan || m.foreground
 }
 
-func (c *namespaces) deleteObject(ctx context.Context, t *resources.Type, key resources.Key, valid func(context.Context, runtime.Object) error) error {
+func (c *namespaces) deleteObject(ctx context.Context, t *resources.Type, o *resources.Object, valid func(context.Context, runtime.Object) error) error {
 	background := metav1.DeletePropagationBackground
-	r := resources.DeleteRequest{Type: t, Name: key.Name, Options: &metav1.DeleteOptions{PropagationPolicy: &background}, Precondition: valid}
-	_, err := c.pipeline.Delete(namespaceController.Request(ctx, "delete", t, key), &r)
+	r := resources.DeleteRequest{Type: t, Name: o.Name, Options: &metav1.DeleteOptions{PropagationPolicy: &background}, Precondition: valid}
+	_, err := c.pipeline.Delete(namespaceController.Request(ctx, "delete", t, o.Key), &r)
 	if errors.Is(err, errOtherNamespace) {
 		return nil
 	}
-	return unlessGone(err)
+	return unlessGone(ctx, c.store, o.Key, types.UID(o.UID()), err)
 }
 
 // add counts the remaining objects of a type, and tells whether finalizers keep any of them.

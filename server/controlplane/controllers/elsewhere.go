@@ -108,12 +108,15 @@ func (c *namespaces) deleteElsewhere(ctx context.Context, gvr schema.GroupVersio
 		return err
 	}
 	if together {
-		if err := c.elsewhere.Delete(ctx, namespaceController.Info, gvr, in.name, ""); !apierrors.IsMethodNotSupported(err) {
-			return unlessGone(err)
+		switch err := c.elsewhere.Delete(ctx, namespaceController.Info, gvr, in.name, ""); {
+		case apierrors.IsNotFound(err):
+			return nil
+		case !apierrors.IsMethodNotSupported(err):
+			return err
 		}
 	}
 	for _, o := range objects {
-		if err := unlessGone(c.elsewhere.Delete(ctx, namespaceController.Info, gvr, in.name, o.Name)); err != nil {
+		if err := c.elsewhere.Delete(ctx, namespaceController.Info, gvr, in.name, o.Name); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 	}

@@ -223,7 +223,8 @@ func (c *migrations) write(ctx context.Context, m migration, edit func(now migra
 	})
 }
 
-// change changes an object, if it still exists. edit returns nil to leave it alone.
+// change changes an object, if it still exists. edit returns nil to leave it alone. Without a uid, a conflict counts as the work of another writer,
+// as in kube-controller-manager.
 func (c *migrations) change(ctx context.Context, t *resources.Type, namespace, name string, uid types.UID, verb, subresource string, edit func(runtime.Object) runtime.Object) error {
 	unchanged := errors.New("there is nothing to change")
 	r := resources.UpdateRequest{Type: t, Name: name, UID: uid, Change: func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
@@ -235,9 +236,10 @@ func (c *migrations) change(ctx context.Context, t *resources.Type, namespace, n
 		}
 		return nil, unchanged
 	}}
-	_, _, err := c.pipeline.Update(migrator.Request(ctx, verb, t, t.KeyOf(namespace, name), subresource), &r)
+	key := t.KeyOf(namespace, name)
+	_, _, err := c.pipeline.Update(migrator.Request(ctx, verb, t, key, subresource), &r)
 	if errors.Is(err, unchanged) {
 		return nil
 	}
-	return unlessGone(err)
+	return unlessGone(ctx, c.store, key, uid, err)
 }

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -107,8 +106,5 @@ func (g *garbage) change(ctx context.Context, t *resources.Type, key resources.K
 			return obj, nil
 		}}
 	_, _, err := g.pipeline.Update(collector.Request(ctx, "patch", t, key), &r)
-	if errors.Is(err, resources.ErrNotFound) {
-		return nil
-	}
-	return unlessGone(err)
+	return unlessGone(ctx, g.store, key, uid, err)
 }
