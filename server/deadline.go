@@ -48,7 +48,7 @@ func (s *Server) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 		err := next(c)
 		// Compare the clock, too: net/http cancels the request when the read deadline of the body has passed, which is the same moment.
 		if err != nil && !time.Now().Before(until) && !c.Response().Committed {
-			epmetrics.RecordRequestTermination(c.Request(), requestInfo(c), epmetrics.APIServerComponent, http.StatusGatewayTimeout)
+			epmetrics.RecordRequestTermination(c.Request(), s.countedAs(c.Request(), requestInfo(c)), epmetrics.APIServerComponent, http.StatusGatewayTimeout)
 			auditing.Of(ctx).AnsweredStatus(status.Of(status.ForRequest(context.DeadlineExceeded, resourceOf(c), "", ""))) // of the handler, as in kube-apiserver
 			return timeIsOver(c)
 		}

@@ -106,6 +106,12 @@ func (s *Server) withFlow(next echo.HandlerFunc) echo.HandlerFunc {
 				return err
 			}
 		}
+		if info := requestInfo(c); info != nil {
+			if counted := s.countedAs(r, info); counted != info { // for the metrics of rejected requests
+				ctx := context.WithValue(r.Context(), sentInfoKey{}, info)
+				r = r.WithContext(genericapirequest.WithRequestInfo(ctx, counted))
+			}
+		}
 		p := passing{ResponseWriter: c.Response(), c: c, next: next, began: time.Now()}
 		s.flowFilter.ServeHTTP(&p, r)
 		return p.err
@@ -125,10 +131,21 @@ func (s *Server) newFlowFilter() http.Handler {
 	return filters.WithPriorityAndFairness(http.HandlerFunc(through), longRunningRequest, s.flows, s.flows.estimate, s.RequestTimeout/4)
 }
 
+// sentInfoKey is the key of the RequestInfo of a request that upstream's filter counts as another one.
+type sentInfoKey struct{}
+
+func sentInfo(ctx context.Context) *genericapirequest.RequestInfo {
+	info, _ := ctx.Value(sentInfoKey{}).(*genericapirequest.RequestInfo)
+	return info
+}
+
 // pass continues a request that upstream's filter has admitted.
 func pass(w http.ResponseWriter, r *http.Request) {
 	p := w.(*passing)
 	if requestInfo(p.c).Verb == "watch" {
+		if sent := sentInfo(r.Context()); sent != nil {
+			r = r.WithContext(genericapirequest.WithRequestInfo(r.Context(), sent))
+		}
 		p.c.SetRequest(r) // carries the filter's signal for an initialized watch
 	}
 	next := p.next
@@ -146,7 +163,10 @@ type passing struct {
 	err   error // the error of the handlers after the filter
 }
 
-func longRunningRequest(_ *http.Request, info *genericapirequest.RequestInfo) bool {
+func longRunningRequest(r *http.Request, info *genericapirequest.RequestInfo) bool {
+	if sent := sentInfo(r.Context()); sent != nil {
+		info = sent
+	}
 	return longRunning(info)
 }
 

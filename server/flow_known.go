@@ -152,6 +152,9 @@ func (k *knownFlows) learn(ctx context.Context, generation int, d flowcontrol.Re
 // Handle implements flowcontrol.Interface.
 func (f *flows) Handle(ctx context.Context, d flowcontrol.RequestDigest, note func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string),
 	estimate func() flowrequest.WorkEstimate, queued fq.QueueNoteFn, execute func()) {
+	if sent := sentInfo(ctx); sent != nil {
+		d.RequestInfo = sent
+	}
 	generation := f.known.now()
 	begin := func() {
 		f.executing.add(d.RequestInfo.Verb, 1)

@@ -42,6 +42,21 @@ func (s *Server) requestValues(r *http.Request, info *genericapirequest.RequestI
 	return values, served, counts || info.Subresource == ""
 }
 
+// countedAs is the RequestInfo by which upstream counts a request that it, or a filter, ends before it is answered. It has no name that a client has
+// made up: each would be a series, for good, and one that is not UTF-8 a panic.
+func (s *Server) countedAs(r *http.Request, info *genericapirequest.RequestInfo) *genericapirequest.RequestInfo {
+	_, served, counts := s.requestValues(r, info)
+	switch {
+	case counts && (served != nil || !strings.HasPrefix(info.Path, "/openapi/v3/")):
+		return info
+	case served != nil: // but not this subresource
+		known := *info
+		known.Subresource = ""
+		return &known
+	}
+	return &genericapirequest.RequestInfo{Verb: info.Verb}
+}
+
 // fixedValues sets kube-apiserver's values for a path that is no resource's, if it counts such requests. It counts no others, so that an anonymous
 // client cannot create a series for each path it invents.
 func fixedValues(values []string, path string) bool {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/servertest"
 )
 
 // slowAdmission delays deletions, and objects of one name, beyond the deadline.
@@ -109,5 +110,24 @@ func TestAuditOfTimeouts(t *testing.T) {
 	const want = "Timeout: request did not complete within requested timeout - context deadline exceeded"
 	if len(e) == 1 && (e[0].ResponseStatus.Message != want || e[0].ResponseStatus.Reason != metav1.StatusReasonTimeout) {
 		t.Errorf("the event has %+v", e[0].ResponseStatus)
+	}
+}
+
+// TestTimeoutsOfInventedPaths expects no series of metrics that a client has named, and no panic over a name that is not UTF-8.
+func TestTimeoutsOfInventedPaths(t *testing.T) {
+	s, _ := servertest.New(t, func(*server.Config) {})
+	h := s.Handler()
+	for _, path := range []string{"/invented?timeout=1ns", "/%ff?timeout=1ns", "/apis/invented/v1/things?timeout=1ns", "/openapi/v3/invented?timeout=1ns",
+		"/api/v1/namespaces/default/pods/a/invented?timeout=1ns", "/api/v1/namespaces/default?timeout=1ns"} {
+		if w := get(h, path, "known"); w.Code != http.StatusGatewayTimeout {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	body := get(h, "/metrics", "known").Body.String()
+	if strings.Contains(body, "invented") {
+		t.Error("a metric has a name that a client has invented")
+	}
+	if !strings.Contains(body, `apiserver_request_terminations_total{code="504",component="apiserver",group="",resource="namespaces",scope="resource",subresource="",verb="GET",version="v1"}`) {
+		t.Error("the timeout of a served resource is not counted")
 	}
 }

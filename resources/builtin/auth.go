@@ -2,7 +2,9 @@ package builtin
 
 import (
 	"context"
+	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,7 +25,7 @@ func authenticationGroup(p Parts) resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "authentication.k8s.io", Version: "v1"}
 	return single(v1,
 		virtual[authentication.SelfSubjectReview](v1, "selfsubjectreviews", false, answeredBy(selfsubjectreview.NewREST())),
-		virtual[authentication.TokenReview](v1, "tokenreviews", false, answeredBy(tokenreview.NewREST(p.Authenticator, p.Audiences))),
+		virtual[authentication.TokenReview](v1, "tokenreviews", false, reviewToken(answeredBy(tokenreview.NewREST(p.Authenticator, p.Audiences)))),
 	)
 }
 
@@ -39,6 +41,28 @@ func authorizationGroup(p Parts) resources.GroupSpec {
 		virtual[authorization.SubjectAccessReview](v1, "subjectaccessreviews", false,
 			answeredBy(subjectaccessreview.NewREST(p.Authorizer, Scheme))),
 	)
+}
+
+// mostAudiences bounds the audiences of a review or of a requested token. Upstream compares each with each: a review of 3 MB takes minutes.
+const mostAudiences = 1000
+
+func fewAudiences(audiences []string) error {
+	if len(audiences) > mostAudiences {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit of audiences is %d", mostAudiences))
+	}
+	return nil
+}
+
+// reviewToken reviews a token for a bounded number of audiences.
+func reviewToken(review resources.CreateFunc) resources.CreateFunc {
+	return func(ctx context.Context, o *resources.Operation, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
+		if r, ok := obj.(*authentication.TokenReview); ok {
+			if err := fewAudiences(r.Spec.Audiences); err != nil {
+				return nil, err
+			}
+		}
+		return review(ctx, o, name, obj, opts)
+	}
 }
 
 // answeredBy makes a CreateFunc from one of upstream's reviews, which need no storage.

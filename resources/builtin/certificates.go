@@ -1,12 +1,16 @@
 package builtin
 
 import (
+	"context"
+	"crypto/rsa"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kubernetes/pkg/apis/certificates"
 	"k8s.io/kubernetes/pkg/features"
 	csr "k8s.io/kubernetes/pkg/registry/certificates/certificates"
@@ -21,7 +25,7 @@ func certificatesGroup(p Parts) resources.GroupSpec {
 	v1 := schema.GroupVersion{Group: "certificates.k8s.io", Version: "v1"}
 	pcr := podcertificaterequest.NewStrategy()
 	types := []*resources.Type{define[certificates.CertificateSigningRequest, certificates.CertificateSigningRequestList](v1,
-		"certificatesigningrequests", csr.Strategy, short("csr"), selectBy(csr.GetAttrs), status(csr.StatusStrategy), writtenStatus(countIssued),
+		"certificatesigningrequests", csr.Strategy, short("csr"), selectBy(csr.GetAttrs), status(csr.StatusStrategy), writtenStatus(countIssued), boundedKeys,
 		part("approval", csr.ApprovalStrategy, "get", "patch", "update"))}
 	types = append(types, gated(features.ClusterTrustBundle,
 		define[certificates.ClusterTrustBundle, certificates.ClusterTrustBundleList](v1, "clustertrustbundles", clustertrustbundle.Strategy,
@@ -31,6 +35,29 @@ func certificatesGroup(p Parts) resources.GroupSpec {
 			selectBy(podCertificateRequestAttrs), storedIn(versionOfPodCertificateRequest),
 			status(podcertificaterequest.NewStatusStrategy(pcr, p.Authorizer, clock.RealClock{}))))...)
 	return single(v1, types...)
+}
+
+// mostKeyBits bounds the RSA key of a CertificateSigningRequest, whose signature the strategy verifies: with a key of a megabyte that takes half an
+// hour. TLS allows 8192 bits.
+const mostKeyBits = 16384
+
+// boundedKeys refuses CertificateSigningRequests with larger keys. Whatever else is wrong with a request, the strategy says.
+func boundedKeys(t *resources.Type) {
+	t.Permit = func(_ context.Context, obj, _ runtime.Object) error {
+		r, ok := obj.(*certificates.CertificateSigningRequest)
+		if !ok {
+			return nil
+		}
+		parsed, err := certificates.ParseCSR(r.Spec.Request)
+		if err != nil {
+			return nil //nolint:nilerr // the strategy says it
+		}
+		if key, is := parsed.PublicKey.(*rsa.PublicKey); is && key.N.BitLen() > mostKeyBits {
+			why := field.Invalid(field.NewPath("spec", "request"), field.OmitValueType{}, fmt.Sprintf("the RSA key must not have more than %d bits", mostKeyBits))
+			return apierrors.NewInvalid(certificates.Kind("CertificateSigningRequest"), r.Name, field.ErrorList{why})
+		}
+		return nil
+	}
 }
 
 func trustBundleAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {

@@ -193,6 +193,9 @@ func (i *issue) complete(ctx context.Context, name string, req *authentication.T
 		audit.AddAuditAnnotation(ctx, "authentication.k8s.io/token-request-uid-mismatch", why)
 		warning.AddWarning(ctx, "", why+" but TokenRequestServiceAccountUIDValidation is not enabled. In the future, this will return a conflict error")
 	}
+	if err := fewAudiences(req.Spec.Audiences); err != nil {
+		return "", err
+	}
 	if len(req.Spec.Audiences) == 0 {
 		req.Spec.Audiences = i.audiences
 	}

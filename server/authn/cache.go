@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -34,6 +35,7 @@ type cachedTokens struct {
 
 	mu    sync.RWMutex
 	known map[[sha256.Size]byte]*tokenResult
+	swept time.Time // when results that had ended were last removed
 }
 
 const (
@@ -95,12 +97,7 @@ func (c *cachedTokens) AuthenticateToken(ctx context.Context, token string) (*au
 			lookup.took(time.Since(began))
 			return nil, ok, err
 		}
-		c.mu.Lock()
-		if len(c.known) >= knownMost {
-			clear(c.known)
-		}
-		c.known[key] = result
-		c.mu.Unlock()
+		c.keep(key, result)
 	}
 	lookup.took(time.Since(began))
 	for name, value := range result.annotations {
@@ -110,6 +107,20 @@ func (c *cachedTokens) AuthenticateToken(ctx context.Context, token string) (*au
 		warning.AddWarning(ctx, w.agent, w.text)
 	}
 	return result.response, true, nil
+}
+
+// keep caches a result. Results that have ended go before it, so that tokens which come once do not stay.
+func (c *cachedTokens) keep(key [sha256.Size]byte, result *tokenResult) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := c.now(); now.Sub(c.swept) >= resultAge {
+		c.swept = now
+		maps.DeleteFunc(c.known, func(_ [sha256.Size]byte, r *tokenResult) bool { return !now.Before(r.until) })
+	}
+	if len(c.known) >= knownMost {
+		clear(c.known)
+	}
+	c.known[key] = result
 }
 
 // key returns the cache key of a token and the audiences that it has to be valid for.

@@ -24,14 +24,18 @@ type certificates struct {
 	connections[verified]
 }
 
-// verified is the result of verifying a client certificate. Failures are not cached: a client with a bad certificate
-// gains nothing from a quick answer.
+// verified is the result of verifying a client certificate.
 type verified struct {
 	authorities *x509.CertPool
 	expires     time.Time
 	response    *authenticator.Response
 	ok          bool
+	err         error
 }
+
+// refusedFor is how long a connection's certificate that could not be verified is not verified again. A chain of a hundred certificates, which needs
+// no valid key, costs 0.2 s.
+const refusedFor = 10 * time.Second
 
 func newCertificates(authorities func() *x509.CertPool, now func() time.Time, counts *counts) *certificates {
 	return &certificates{authorities: authorities, now: now, counts: counts}
@@ -45,14 +49,14 @@ func (c *certificates) AuthenticateRequest(r *http.Request) (*authenticator.Resp
 	authorities, now := c.authorities(), c.now()
 	c.counts.lifetimes.Observe(r.TLS.PeerCertificates[0].NotAfter.Sub(now).Seconds())
 	if v := c.get(r.TLS); v != nil && v.authorities == authorities && now.Before(v.expires) {
-		return v.response, v.ok, nil
+		return v.response, v.ok, v.err
 	}
 	v, err := verify(r.TLS.PeerCertificates, authorities, now)
 	if err != nil {
-		return nil, false, err
+		v = &verified{authorities: authorities, expires: now.Add(refusedFor), err: err}
 	}
 	c.put(r.TLS, v)
-	return v.response, v.ok, nil
+	return v.response, v.ok, v.err
 }
 
 func verify(presented []*x509.Certificate, authorities *x509.CertPool, now time.Time) (*verified, error) {

@@ -71,3 +71,20 @@ func BenchmarkKnownConnection(b *testing.B) {
 		}
 	}
 }
+
+// TestRefusedOncePerConnection sends a certificate of an unknown authority, whose verification may be made costly, again and again.
+func TestRefusedOncePerConnection(t *testing.T) {
+	f, other := newFixture(t, pki.Options{}), newFixture(t, pki.Options{})
+	now := time.Now()
+	c := newCertificates(f.pki.ClientCAs, func() time.Time { return now }, newCounts())
+	r := request(other.adminCertificate(t).Leaf)
+	_, _, first := c.AuthenticateRequest(r)
+	_, _, again := c.AuthenticateRequest(r)
+	if first == nil || first != again { //nolint:errorlint // the same error, which no second verification returns
+		t.Errorf("a second request of a connection was verified again: %v, %v", first, again)
+	}
+	now = now.Add(refusedFor)
+	if _, _, later := c.AuthenticateRequest(r); later == nil || later == first { //nolint:errorlint // as above
+		t.Errorf("a certificate that was refused is not verified again: %v", later)
+	}
+}

@@ -56,9 +56,10 @@ func (f *frontProxies) AuthenticateRequest(r *http.Request) (*authenticator.Resp
 	p := f.known.get(r.TLS)
 	if p == nil || p.authorities != authorities || !now.Before(p.expires) {
 		p = f.verify(r.TLS.PeerCertificates, authorities, now)
-		if unknown := (x509.UnknownAuthorityError{}); p.err == nil || errors.As(p.err, &unknown) {
-			f.known.put(r.TLS, p)
+		if unknown := (x509.UnknownAuthorityError{}); p.err != nil && !errors.As(p.err, &unknown) {
+			p.expires = now.Add(refusedFor)
 		}
+		f.known.put(r.TLS, p)
 	}
 	if p.err != nil {
 		return nil, false, p.err
