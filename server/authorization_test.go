@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -320,4 +321,31 @@ func TestNobodyCanTell(t *testing.T) {
 	if w.Code != 500 || w.Body.String() != want || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
+}
+
+// A role with more combinations of its lists than fit into memory is refused, or accepted from a user who has its rules.
+func TestRoleOfManyCombinations(t *testing.T) {
+	h := guarded(t, "RBAC")
+	must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", "writer", `{"apiGroups":["rbac.authorization.k8s.io"],"resources":["*"],"verbs":["*"],"resourceNames":["many","new"]},`+
+		`{"apiGroups":["rbac.authorization.k8s.io"],"resources":["roles","rolebindings"],"verbs":["create"]}`))
+	must(t, h, admin, "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "writer", "ClusterRole", "writer", "jane"))
+	list := func(prefix string) string {
+		of := make([]string, 100)
+		for i := range of {
+			of[i] = `"` + prefix + strconv.Itoa(i) + `"`
+		}
+		return "[" + strings.Join(of, ",") + "]"
+	}
+	many := `{"apiGroups":` + list("g") + `,"resources":` + list("r") + `,"verbs":` + list("v") + `,"resourceNames":` + list("n") + `}`
+	code, body := send(h, "jane", "POST", rbacPath+"namespaces/default/roles?dryRun=All", role("Role", "new", many))
+	if code != 403 || !strings.Contains(body, "is attempting to grant RBAC permissions not currently held:") || !strings.Contains(body, "the list ends here") {
+		t.Errorf("%d %.300s", code, body)
+	}
+	must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", "large", many))
+	if code, body = send(h, "jane", "POST", rbacPath+"namespaces/default/rolebindings", bindingOf("RoleBinding", "new", "ClusterRole", "large", "x")); code != 403 {
+		t.Errorf("%d %.300s", code, body)
+	}
+	must(t, h, admin, "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "large", "ClusterRole", "large", "jane"))
+	must(t, h, "jane", "POST", rbacPath+"namespaces/default/roles", role("Role", "new", many))
+	must(t, h, "jane", "POST", rbacPath+"namespaces/default/rolebindings", bindingOf("RoleBinding", "new", "ClusterRole", "large", "x"))
 }

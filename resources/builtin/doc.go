@@ -15,5 +15,6 @@
 //	tokenrequest.go tokens of ServiceAccounts
 //	find.go        objects that rules look up
 //	componentstatus.go  ComponentStatuses
+//	escalation.go  what users may put into roles and bindings; coverage.go compares it with what they have
 //	auth.go        the reviews of access and identity
 package builtin
