@@ -17,7 +17,8 @@ import (
 //
 // The server is golang.org/x/net/http2's, of which net/http has a copy, because only there a caller can supply the connection.
 func ConfigureHTTP2(s *http.Server) error {
-	conf := &http2.Server{}
+	// Bodies that wait to be read stop no others, as in package h2.
+	conf := &http2.Server{MaxUploadBufferPerStream: 256 << 10, MaxUploadBufferPerConnection: 100 * 256 << 10}
 	if err := http2.ConfigureServer(s, conf); err != nil {
 		return err
 	}

@@ -273,3 +273,48 @@ func (d *deafClient) ping() {
 	binary.BigEndian.PutUint64(p[:], 1)
 	d.must(d.WritePing(true, p))
 }
+
+// Bodies that nobody reads do not stop those of other streams.
+func TestUnreadBodies(t *testing.T) {
+	const unread, size = 8, 1 << 20
+	var began sync.WaitGroup
+	began.Add(unread)
+	s, _ := http2Server(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/unread" {
+			began.Done()
+			<-r.Context().Done()
+			return
+		}
+		n, _ := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, n)
+	})
+	c := http2Client(t)
+	ctx, end := context.WithCancel(t.Context())
+	var sent sync.WaitGroup
+	post := func(path string) (*http.Response, error) {
+		q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+path, bytes.NewReader(make([]byte, size)))
+		if err != nil {
+			return nil, err
+		}
+		return c.Do(q)
+	}
+	get(t, c, s.URL) // all requests share its connection
+	for range unread {
+		sent.Go(func() {
+			if response, err := post("/unread"); err == nil {
+				response.Body.Close()
+			}
+		})
+	}
+	began.Wait()
+	response, err := post("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if body, err := io.ReadAll(response.Body); err != nil || string(body) != strconv.Itoa(size) {
+		t.Errorf("%q, %v", body, err)
+	}
+	end()
+	sent.Wait()
+}

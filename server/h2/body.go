@@ -12,10 +12,14 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// streamWindow and connWindow bound the unread bytes from a client, on a stream and on a connection (RFC 9113, 6.9).
+// streamWindow and connWindow bound the unread bytes from a client, on a stream and on a connection (RFC 9113, 6.9). A connection has room for the
+// unread bodies of as many streams as kube-apiserver allows by default, so that requests which wait for their authentication or their turn do not
+// stop the bodies of others. A client can make the server hold 25 MiB with each connection, as with kube-apiserver.
 const (
-	streamWindow = 1 << 20
-	connWindow   = 1 << 20
+	streamWindow = 256 << 10
+	connWindow   = 100*streamWindow + updateAt
+	// updateAt is the number of read bytes which a WINDOW_UPDATE returns to the client.
+	updateAt = 64 << 10
 )
 
 var (
@@ -29,7 +33,6 @@ var (
 type inflow struct {
 	left int // what the client may still send
 	owed int // read, but not yet returned by a WINDOW_UPDATE
-	size int // left, owed and unread bytes
 }
 
 func (f *inflow) take(n int) bool {
@@ -40,10 +43,10 @@ func (f *inflow) take(n int) bool {
 	return true
 }
 
-// credit lets the client send n more bytes, with a WINDOW_UPDATE once a quarter of the window is due; stream 0 is the connection. The caller holds
-// mu, and flushes.
+// credit lets the client send n more bytes, with a WINDOW_UPDATE once enough of them are due; stream 0 is the connection. The caller holds mu, and
+// flushes.
 func (c *conn) credit(f *inflow, id uint32, n int) {
-	if f.owed += n; f.owed < f.size/4 {
+	if f.owed += n; f.owed < updateAt {
 		return
 	}
 	c.out = appendWindowUpdate(c.grown(), id, f.owed)
@@ -93,21 +96,21 @@ func (b *body) drop() int {
 	return n
 }
 
-// firstRoom is the initial size of the buffer. If a client has declared more, a full and unread buffer grows at once to everything that it may have
-// sent: the connection's window allows that for few streams.
+// firstRoom bounds the initial size of the buffer, which is four times what has arrived, or all that the client has declared. A full and unread buffer
+// doubles. So a client that declares much and sends little takes little.
 const firstRoom = 64 << 10
 
 // add appends data.
 func (b *body) add(p []byte) {
 	if b.data == nil && b.declared > 0 {
-		b.data = make([]byte, 0, max(len(p), int(min(b.declared, firstRoom))))
+		b.data = make([]byte, 0, max(len(p), int(min(b.declared, int64(4*len(p)), firstRoom))))
 	}
 	if b.read > 0 && len(b.data)+len(p) > cap(b.data) {
 		b.data = b.data[:copy(b.data, b.data[b.read:])]
 		b.read = 0
 	}
 	if n := len(b.data) + len(p); n > cap(b.data) && b.declared > 0 {
-		b.data = append(make([]byte, 0, max(n, int(min(b.declared, streamWindow)))), b.data...)
+		b.data = append(make([]byte, 0, max(n, int(min(b.declared, int64(2*cap(b.data)))))), b.data...)
 	}
 	b.data = append(b.data, p...)
 	b.changed.Broadcast()

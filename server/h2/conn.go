@@ -99,7 +99,7 @@ func (s *server) newConn(nc net.Conn, ctx context.Context, h http.Handler) *conn
 	c := &conn{srv: s, handler: h, nc: nc, remote: nc.RemoteAddr().String(), streams: map[uint32]*stream{},
 		window: initialWindow, initial: initialWindow, frameMost: minFrame, rouse: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancel(ctx)
-	c.inflow = inflow{left: connWindow, size: connWindow}
+	c.inflow = inflow{left: connWindow}
 	c.quiet = newQuiet(nc)
 	c.br = bufio.NewReaderSize(nc, readSize)
 	c.header.init(s.http.MaxHeaderBytes)

@@ -120,7 +120,7 @@ func TestMalformed(t *testing.T) {
 					break
 				}
 			}
-		}, want: http2.ErrCodeFlowControl, conn: true},
+		}, want: http2.ErrCodeFlowControl},
 		"a window beyond all":        {send: func(c *rawClient) { post(c, 1); c.must(c.WriteWindowUpdate(1, mostWindow)) }, want: http2.ErrCodeFlowControl},
 		"a window of all beyond all": {send: func(c *rawClient) { c.must(c.WriteWindowUpdate(0, mostWindow)) }, want: http2.ErrCodeFlowControl, conn: true},
 		"an even stream":             {send: func(c *rawClient) { post(c, 2) }, want: http2.ErrCodeProtocol, conn: true},

@@ -51,7 +51,7 @@ func (c *conn) open() error {
 	r := &c.header
 	st := &stream{c: c, id: r.id, remoteClosed: r.ends}
 	st.changed.L, st.body.changed.L = &c.mu, &c.mu
-	st.body.inflow = inflow{left: streamWindow, size: streamWindow}
+	st.body.inflow = inflow{left: streamWindow}
 	st.answer.st = st
 	st.ctx, st.cancel = context.WithCancel(c.ctx)
 	req, err := c.newRequest(st.ctx, st, r.ends)
