@@ -3,6 +3,7 @@ package authz
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -22,22 +23,26 @@ type Rules struct{ rbac *RBAC }
 // Rules returns the rules behind the authorizer.
 func (r *RBAC) Rules() Rules { return Rules{r} }
 
-// collect returns all rules of a user in a namespace. The error reports roles that do not exist, in the words of absent; the rules of
+// collect returns all rules of a user in a namespace, those of a role once, however many bindings refer to it: many bindings of a large role
+// would take gigabytes. Upstream repeats them, which means nothing. The error reports roles that do not exist, in the words of absent; the rules of
 // the others are returned with it.
 func (r *RBAC) collect(ctx context.Context, who user.Info, namespace string, absent func(ref rbacv1.RoleRef, namespace string) error) (rules []rbacv1.PolicyRule, err error) {
 	var errs []error
+	var of [][]rbacv1.PolicyRule // which the index never changes, so they are copied without its lock
+	seen := map[*role]bool{}
 	err = r.visit(ctx, who, namespace, func(g grant) bool {
 		if g.role == nil || !g.role.exists {
 			errs = append(errs, absent(g.ref, g.Namespace))
-		} else {
-			rules = append(rules, g.role.rules...)
+		} else if !seen[g.role] {
+			seen[g.role] = true
+			of = append(of, g.role.rules)
 		}
 		return true
 	})
 	if err != nil {
 		errs = append(errs, err)
 	}
-	return rules, utilerrors.NewAggregate(errs)
+	return slices.Concat(of...), utilerrors.NewAggregate(errs)
 }
 
 // visit calls f with each grant of a user in a namespace until it returns false.
