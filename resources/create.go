@@ -135,19 +135,34 @@ var errTaken = errors.New("allocated by another request")
 
 // createOnce creates an object under one name.
 func (p *Pipeline) createOnce(ctx context.Context, r *CreateRequest, obj runtime.Object) (*Object, error) {
-	if r.Type.Allocate == nil {
-		return p.attempt(ctx, r, obj)
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
 	}
-	// Another request won each round that this one loses, so the loop ends.
+	r.Type.fill(m)
+	validate := func(obj runtime.Object) error { return p.validate(ctx, r.admitted(obj)) }
+	if r.Type.Allocate == nil {
+		return p.attempt(ctx, r, obj, validate)
+	}
+	// Validating admission sees the object once: a quota would count it again, though another allocation costs no more. So all rounds have the
+	// name and the UID of the first. Another request won each round that this one loses, so the loop ends.
+	validated := false
+	once := func(obj runtime.Object) error {
+		if validated {
+			return nil
+		}
+		validated = true
+		return validate(obj)
+	}
 	for {
-		stored, err := p.attempt(ctx, r, obj.DeepCopyObject())
+		stored, err := p.attempt(ctx, r, obj.DeepCopyObject(), once)
 		if !errors.Is(err, errTaken) || ctx.Err() != nil {
 			return stored, err
 		}
 	}
 }
 
-func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Object) (*Object, error) {
+func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Object, validate func(runtime.Object) error) (*Object, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return nil, err
@@ -155,8 +170,7 @@ func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Ob
 	sent, perr := revisionOfObject(m.GetResourceVersion()) // a value that is not a number is ignored, as in kube-apiserver
 	// Without a name nothing can be allocated. A dry run goes on, to report all errors.
 	nothing := r.DryRun && m.GetName() == "" && m.GetGenerateName() == ""
-	a := r.admitted(obj)
-	writes, err := prepareCreate(allocatingDry(ctx, r.DryRun), p.store, r.Type, obj, !nothing, func() error { return p.validate(ctx, a) })
+	writes, err := prepareCreate(allocatingDry(ctx, r.DryRun), p.store, r.Type, obj, !nothing, func() error { return validate(obj) })
 	if err != nil {
 		return nil, err
 	}
@@ -218,17 +232,27 @@ func (p *Pipeline) exists(ctx context.Context, r *CreateRequest, writes []Write,
 //
 // Errors are API status errors, or those of the Reader.
 func PrepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object) ([]Write, error) {
-	return prepareCreate(ctx, s, t, obj, true, nil)
-}
-
-func prepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, allocate bool, validate func() error) ([]Write, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return nil, err
 	}
+	t.fill(m)
+	return prepareCreate(ctx, s, t, obj, true, nil)
+}
+
+// fill gives a new object its UID, its time and, if it is to be generated, its name.
+func (t *Type) fill(m metav1.Object) {
 	rest.FillObjectMetaSystemFields(m)
 	if m.GetGenerateName() != "" && m.GetName() == "" {
 		m.SetName(t.CreateStrategy.GenerateName(m.GetGenerateName()))
+	}
+}
+
+// prepareCreate is PrepareCreate for an object that fill has filled.
+func prepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object, allocate bool, validate func() error) ([]Write, error) {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
 	}
 	var allocated []Write
 	if allocate {
