@@ -48,6 +48,7 @@ type policySet[P, B runtime.Object, E any] struct {
 type compiledPolicy[E any] struct {
 	revision  string
 	evaluator E
+	selection selection
 }
 
 func newPolicies[P, B runtime.Object, E any](f *storeInformers, kind policyKind[P, B, E], _ P, _ B) *policies[P, B, E] {
@@ -85,11 +86,11 @@ func (s *policies[P, B, E]) read(context.Context) (*policySet[P, B, E], error) {
 		}
 		c, ok := s.compiled[m.GetName()]
 		if revision := m.GetResourceVersion(); !ok || c.revision != revision {
-			c = compiledPolicy[E]{revision, s.compile(policy)}
+			c = compiledPolicy[E]{revision, s.compile(policy), policySelection(s.accessor(policy).GetMatchConstraints())}
 		}
 		compiled[m.GetName()] = c
 		set.hooks = append(set.hooks, hook[P, B, E]{Policy: policy, Bindings: bindings[m.GetName()], Evaluator: c.evaluator})
-		set.all = append(set.all, policySelection(s.accessor(policy).GetMatchConstraints()))
+		set.all = append(set.all, c.selection)
 	}
 	s.compiled = compiled
 	return set, nil
@@ -153,8 +154,18 @@ func (p policyPlugin[P, B, E]) SetDynamicClient(dynamic.Interface) {
 	p.Plugin.SetDynamicClient(struct{ dynamic.Interface }{})
 }
 
-// dispatch applies the policies that a write may be for.
+// ofPolicies reports whether a write is one of policies and bindings, to which upstream applies only policies from files.
+func ofPolicies(a admission.Attributes) bool {
+	r := a.GetResource().GroupResource()
+	return r.Group == admissionregistrationv1.GroupName && slices.Contains([]string{validatingPolicyResource, validatingBindingResource, mutatingPolicyResource,
+		mutatingBindingResource}, r.String())
+}
+
+// dispatch applies the policies that a write may be for. The writes of policies are not among these, so that many of them compute no sets.
 func (p policyPlugin[P, B, E]) dispatch(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if p.GetStaticManifestsDir() == "" && ofPolicies(a) {
+		return nil
+	}
 	set, err := p.source.get(ctx)
 	if err != nil && !rules.IsExemptAdmissionConfigurationResource(a) { // an exempt write may be the one that removes an unreadable policy
 		return fmt.Errorf("follow %s: %w", p.source.policies, err)

@@ -35,6 +35,8 @@ type Indexer struct {
 
 	mu      sync.Mutex
 	decoded map[resources.Key]decodedObject
+	// items are those of the last call of Items.
+	items map[resources.Key]decodedObject
 }
 
 type decodedObject struct {
@@ -109,8 +111,31 @@ func (x *Indexer) List() []any {
 	return items
 }
 
-// Items returns all objects. Errors: those of the Store, and an object that cannot be decoded.
-func (x *Indexer) Items() ([]any, error) { return x.list("") }
+// Items returns all objects. They are kept, so the next call decodes only those that have changed, however many there are. Errors: those of the
+// Store, and an object that cannot be decoded.
+func (x *Indexer) Items() ([]any, error) {
+	x.mu.Lock()
+	known, items := x.items, map[resources.Key]decodedObject{}
+	x.mu.Unlock()
+	all, err := x.listBy("", func(o *resources.Object) (runtime.Object, error) {
+		obj := known[o.Key].obj
+		if obj == nil || known[o.Key].revision != o.Revision {
+			var err error
+			if obj, err = x.Decode(o); err != nil {
+				return nil, err
+			}
+		}
+		items[o.Key] = decodedObject{o.Revision, obj}
+		return obj, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.items = items
+	return all, nil
+}
 
 // Index returns the objects of the namespace of obj; listers know no other index.
 func (x *Indexer) Index(_ string, obj any) ([]any, error) {
@@ -121,14 +146,16 @@ func (x *Indexer) Index(_ string, obj any) ([]any, error) {
 	return x.list(m.GetNamespace())
 }
 
-func (x *Indexer) list(namespace string) (items []any, err error) {
+func (x *Indexer) list(namespace string) ([]any, error) { return x.listBy(namespace, x.Decode) }
+
+func (x *Indexer) listBy(namespace string, decode func(*resources.Object) (runtime.Object, error)) (items []any, err error) {
 	snapshot, err := x.store.Snapshot(context.Background(), x.resource, resources.At{Match: resources.Any, Namespace: namespace})
 	if err != nil {
 		return nil, err
 	}
 	snapshot.Ascend(namespace, "", func(o *resources.Object) bool {
 		var obj runtime.Object
-		if obj, err = x.Decode(o); err != nil {
+		if obj, err = decode(o); err != nil {
 			return false
 		}
 		items = append(items, obj)
