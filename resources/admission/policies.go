@@ -8,7 +8,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
@@ -28,7 +27,7 @@ type policyKind[P, B runtime.Object, E any] struct {
 }
 
 // policies are the policies of one kind. As upstream's source they provide what upstream's finds by informers and a loop: the
-// compiled policies that have a binding, and the location of their params. The first write after a change computes them from the
+// compiled policies that have a binding. The first write after a change computes them from the
 // store.
 type policies[P, B runtime.Object, E any] struct {
 	policyKind[P, B, E]
@@ -110,31 +109,12 @@ func policySelection(m *admissionregistrationv1.MatchResources) selection {
 	return s
 }
 
-// Hooks implements upstream's Source: the last set, with the params as they are served now.
+// Hooks implements upstream's Source: the last set. withParams adds the params.
 func (s *policies[P, B, E]) Hooks() []hook[P, B, E] {
-	made := s.made.Load()
-	if made == nil {
-		return nil
+	if made := s.made.Load(); made != nil {
+		return made.value.hooks
 	}
-	hooks := slices.Clone(made.value.hooks)
-	for i := range hooks {
-		h := &hooks[i]
-		kind := s.accessor(h.Policy).GetParamKind()
-		if kind == nil {
-			continue
-		}
-		gvk := schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)
-		served, ok := s.informers.registry.Catalog().Kind(gvk)
-		if !ok || !served.Stored() {
-			h.ConfigurationError = fmt.Errorf("failed to find resource referenced by paramKind: '%v'", gvk)
-			continue
-		}
-		h.ParamInformer, h.ParamScope = params{store: s.store, served: served}, meta.RESTScopeRoot
-		if served.Namespaced {
-			h.ParamScope = meta.RESTScopeNamespace
-		}
-	}
-	return hooks
+	return nil
 }
 
 // Run implements upstream's Source: nothing has to run.

@@ -78,7 +78,7 @@ func (f *storeInformers) mutatingPolicies(ps *admission.Plugins) {
 				return source
 			},
 			func(a authorizer.UnconditionalAuthorizer, m *matching.Matcher, _ kubernetes.Interface) generic.Dispatcher[mutating.PolicyHook] {
-				return mutating.NewDispatcher(a, m, typeConverters{f.registry})
+				return withParams[mutatingPolicy, mutatingBinding, mutating.PolicyEvaluator]{mutating.NewDispatcher(a, m, typeConverters{f.registry}), source}
 			})
 		plugin.SetStaticManifestsDir(c.StaticManifestsDir)
 		return &mutatingPolicies{policyPlugin: policyPlugin[mutatingPolicy, mutatingBinding, mutating.PolicyEvaluator]{plugin, source}}, nil

@@ -13,13 +13,14 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// policiesIn returns the policies of a new store, and a function that stores an object.
+// policiesIn returns the policies of a new store, and a function that stores an object in the hub form.
 func policiesIn(t *testing.T) (*policies[validatingPolicy, validatingBinding, int], func(resource string, obj runtime.Object)) {
 	store, registry := sqlitetest.Open(t), resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())
@@ -33,15 +34,11 @@ func policiesIn(t *testing.T) (*policies[validatingPolicy, validatingBinding, in
 		func(resource string, obj runtime.Object) {
 			t.Helper()
 			typ, _ := registry.Catalog().Type(resource)
-			hub, err := typ.ToHub(obj)
+			draft, err := typ.NewDraft(t.Context(), obj)
 			if err != nil {
 				t.Fatal(err)
 			}
-			draft, err := typ.NewDraft(t.Context(), hub)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := store.Commit(t.Context(), resources.Write{Op: resources.Create, Key: typ.KeyOf("", obj.(metav1.Object).GetName()), Draft: draft}); err != nil {
+			if _, err := store.Commit(t.Context(), resources.Write{Op: resources.Create, Key: typ.KeyOf(obj.(metav1.Object).GetNamespace(), obj.(metav1.Object).GetName()), Draft: draft}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -52,9 +49,9 @@ func TestPoliciesAreReadOnce(t *testing.T) {
 	const many = 300
 	of, put := policiesIn(t)
 	one := func(name string) {
-		put(validatingPolicyResource, &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}})
-		put(validatingBindingResource, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name}})
+		put(validatingPolicyResource, &admissionregistration.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		put(validatingBindingResource, &admissionregistration.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: admissionregistration.ValidatingAdmissionPolicyBindingSpec{PolicyName: name}})
 	}
 	for i := range many {
 		one(fmt.Sprint("p", i))

@@ -58,7 +58,7 @@ func (f *storeInformers) validatingPolicies(ps *admission.Plugins) {
 				return source
 			},
 			func(a authorizer.UnconditionalAuthorizer, m *matching.Matcher, _ kubernetes.Interface) generic.Dispatcher[validating.PolicyHook] {
-				return validating.NewDispatcher(a, generic.NewPolicyMatcher(m))
+				return withParams[validatingPolicy, validatingBinding, validating.Validator]{validating.NewDispatcher(a, generic.NewPolicyMatcher(m)), source}
 			})
 		plugin.SetEnabled(true)
 		plugin.SetStaticManifestsDir(c.StaticManifestsDir)
