@@ -29,9 +29,10 @@ func (s *Server) newAdmission() (apiadmission.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
+	s.services = services{behind.New(s.Store, s.Registry), s.RouteToEndpoints}
 	chain, err := admission.New(admission.Config{Store: s.Store, Authorizer: s.Authorizer, Registry: s.Registry, Client: client, Features: s.Features,
 		Enable: s.EnableAdmissionPlugins, Disable: s.DisableAdmissionPlugins, Configuration: s.AdmissionConfiguration, Identity: Identity(),
-		Services: services{behind.New(s.Store, s.Registry), s.RouteToEndpoints}, Loopback: loopback{s, resources.APIServer.Info, "kube-apiserver-admission", bounded.MostBytes},
+		Services: s.services, Loopback: loopback{s, resources.APIServer.Info, "kube-apiserver-admission", bounded.MostBytes},
 		Observe: times.plugin, Stop: s.ended})
 	if err != nil {
 		s.end() // some plugins have started goroutines

@@ -128,6 +128,7 @@ type Server struct {
 	access        *accessMetrics
 	commits       *commitTimes
 	client        kubernetes.Interface // the server's own
+	services      services             // of webhooks
 	flows         *flows               // nil: without priority and fairness
 	flowFilter    http.Handler         // queues or rejects requests
 	underWay      atomic.Int64         // requests in flight, long-running ones excepted

@@ -44,6 +44,7 @@ func newTrimmer(underWay, watches func() int, defragment func(forget bool, moved
 
 // rest drops what can be rebuilt, and reports whether there was anything.
 func (s *Server) rest() bool {
+	s.services.Forget()
 	document := s.openapi.Rest()
 	return s.Rest != nil && s.Rest() || document
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -127,8 +128,14 @@ type inNamespace struct {
 // Get implements upstream's ServiceNamespaceLister.
 func (n inNamespace) Get(name string) (*v1.Service, error) { return n.Service(n.namespace, name) }
 
-// decoded caches the last decoded form of objects.
-type decoded struct{ objects sync.Map }
+// decoded caches the last decoded form of objects. It is cleared when it is full: some of the objects may be gone.
+type decoded struct {
+	objects sync.Map
+	added   atomic.Int64
+}
+
+// mostDecoded is the number of objects and revisions that are added before the cache is cleared.
+const mostDecoded = 256
 
 type form struct {
 	revision int64
@@ -142,6 +149,9 @@ func (d *decoded) get(t *resources.Type, o *resources.Object) (runtime.Object, e
 	obj, err := t.DecodeStored(o)
 	if err != nil {
 		return nil, err
+	}
+	if d.added.Add(1)%mostDecoded == 0 {
+		d.objects.Clear()
 	}
 	d.objects.Store(o.Key, form{o.Revision, obj})
 	return obj, nil
