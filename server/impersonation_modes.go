@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	counted "k8s.io/apiserver/pkg/endpoints/filters/impersonation/metrics"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
 
 	"github.com/rowlock/rowlock/resources"
@@ -92,7 +93,9 @@ func (s *Server) impersonate(ctx context.Context, wanted *user.DefaultInfo, cons
 	if err != nil {
 		mode, decision = "", "denied"
 	}
-	counted.RecordImpersonationAttempt(mode, decision, time.Since(began))
+	took := time.Since(began)
+	counted.RecordImpersonationAttempt(mode, decision, took)
+	genericapirequest.TrackImpersonationLatency(ctx, took)
 	return as, err
 }
 
