@@ -195,7 +195,7 @@ func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c) // an internal request of the server
 		}
 		who, ok, took, err := s.authenticate(r)
-		if err != nil || !ok {
+		if err != nil || !ok || isAnonymous(who) {
 			s.closeConnection(c)
 		}
 		if err == nil && !ok && (s.AllowsAnonymous == nil || !s.AllowsAnonymous(r.URL.Path)) {
@@ -259,6 +259,11 @@ func (s *Server) closeConnection(c echo.Context) {
 	if c.Request().ProtoMajor == 2 && s.Features.Enabled(features.UnauthenticatedHTTP2DOSMitigation) {
 		c.Response().Header().Set("Connection", "close")
 	}
+}
+
+// isAnonymous is upstream's isAnonymousUser: an authenticator may name the anonymous user, too.
+func isAnonymous(who user.Info) bool {
+	return who.GetName() == user.Anonymous || slices.Contains(who.GetGroups(), user.AllUnauthenticated)
 }
 
 var anonymous user.Info = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
