@@ -33,3 +33,17 @@ func TestWebhookOfTheServerItself(t *testing.T) {
 		t.Errorf("answered with %d %s, want %q", code, body, want)
 	}
 }
+
+// A webhook that leads to the server and is called for its own requests fails, and does not recurse until its timeout.
+func TestWebhookThatCausesItself(t *testing.T) {
+	h := newServer(t, nil).Handler()
+	const proxy = "/api/v1/namespaces/default/services/a/proxy"
+	must(t, h, "known", "POST", "/api/v1/namespaces/default/services", `{"metadata":{"name":"a"},"spec":{"clusterIP":"None","ports":[{"port":80}]}}`)
+	must(t, h, "known", "POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `{"metadata":{"name":"own"},"webhooks":[{
+		"name":"own.example.org","sideEffects":"None","admissionReviewVersions":["v1"],"timeoutSeconds":30,
+		"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CONNECT"],"resources":["services/proxy"]}],
+		"clientConfig":{"service":{"namespace":"default","name":"kubernetes","path":"`+proxy+`"}}}]}`)
+	if code, body := send(h, "known", "POST", proxy, ""); code != 500 || !strings.Contains(body, "the server calls itself again and again") {
+		t.Errorf("answered with %d %.1000s", code, body)
+	}
+}

@@ -78,10 +78,20 @@ type loopback struct {
 	most int
 }
 
+// mostNested bounds requests that the server sends itself in order to answer another of these. A webhook that leads to the server can cause itself:
+// without a bound, its calls would take the stack of one goroutine until the first of them ends by its timeout.
+const mostNested = 10
+
+var errNested = errors.New("the server calls itself again and again: a webhook leads to the server, and is called for the requests that it causes")
+
 // RoundTrip implements http.RoundTripper, for responses that are no streams. It returns bounded.ErrTooLong for a longer response; such a response
 // can come from another server, behind an APIService.
 func (l loopback) RoundTrip(r *http.Request) (response *http.Response, err error) {
-	r = r.Clone(context.WithValue(genericapirequest.WithUser(r.Context(), l.who), internalKey{}, true))
+	depth, _ := r.Context().Value(internalKey{}).(int)
+	if depth == mostNested {
+		return nil, errNested
+	}
+	r = r.Clone(context.WithValue(genericapirequest.WithUser(r.Context(), l.who), internalKey{}, depth+1))
 	r.Header.Set("User-Agent", l.agent)
 	r.RequestURI, r.RemoteAddr = r.URL.RequestURI(), auditing.Loopback
 	if r.Body == nil {

@@ -170,7 +170,7 @@ func longRunningRequest(r *http.Request, info *genericapirequest.RequestInfo) bo
 	return longRunning(info)
 }
 
-// internalKey marks requests that the server sends to itself.
+// internalKey marks requests that the server sends to itself. The value is how many of them are nested.
 type internalKey struct{}
 
 func isInternal(ctx context.Context) bool { return ctx.Value(internalKey{}) != nil }
