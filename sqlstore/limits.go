@@ -31,6 +31,9 @@ var usualLimits = limits{step: 15 * time.Second, read: 10 * time.Second, rows: 3
 	shrink: 5 * time.Second, rest: time.Minute,
 	quiet: time.Millisecond, gather: 5 * time.Millisecond}
 
+// durableSQL makes a COMMIT durable, also where synchronous_commit is off.
+const durableSQL = `set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'local' ELSE current_setting('synchronous_commit') END, true)`
+
 // statement returns the settings of a transaction that the database enforces: the time to wait for the counter, and the
 // time to hold it while the server is gone or stopped, which would stop all others. An acknowledged write must be
 // durable, so synchronous_commit is not off, and the database has to send the warning that a COMMIT stopped waiting for
@@ -38,6 +41,6 @@ var usualLimits = limits{step: 15 * time.Second, read: 10 * time.Second, rows: 3
 func (l limits) statement() string {
 	return fmt.Sprintf(`SELECT set_config('lock_timeout', '%dms', true), set_config('idle_in_transaction_session_timeout', '%dms', true),
 set_config('client_min_messages', 'warning', true),
-set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'local' ELSE current_setting('synchronous_commit') END, true)`,
+`+durableSQL,
 		l.lock.Milliseconds(), l.idle.Milliseconds())
 }

@@ -103,7 +103,7 @@ func (t *moveTarget) openPostgres(ctx context.Context, o *Options) error {
 	if err := mayMakeTables(ctx, o); err != nil {
 		return err
 	}
-	t.begin = []string{unhurriedSQL}
+	t.begin = []string{unhurriedSQL, "SELECT " + durableSQL}
 	if o.Schema != "" {
 		t.begin = append(t.begin, setSearchPath(o.Schema))
 		conn, err := pgx.ConnectConfig(ctx, config)

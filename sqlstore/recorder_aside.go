@@ -29,7 +29,7 @@ func (d *sqliteDriver) aside(ctx context.Context, committer func(func() error) e
 // synchronous_commit is not off.
 func (l limits) asideStatement() string {
 	return fmt.Sprintf(`SELECT set_config('lock_timeout', '%dms', true), set_config('idle_in_transaction_session_timeout', '%dms', true),
-set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'local' ELSE current_setting('synchronous_commit') END, true)`,
+`+durableSQL,
 		l.lock.Milliseconds(), l.step.Milliseconds())
 }
 

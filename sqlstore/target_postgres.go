@@ -107,8 +107,10 @@ func openPostgresTarget(ctx context.Context, o *Options) (_ filler, err error) {
 	if t.tx, err = t.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}); err != nil {
 		return nil, err
 	}
-	if _, err := t.tx.Exec(ctx, unhurriedSQL); err != nil {
-		return nil, err
+	for _, statement := range []string{unhurriedSQL, "SELECT " + durableSQL} {
+		if _, err := t.tx.Exec(ctx, statement); err != nil {
+			return nil, err
+		}
 	}
 	if o.Schema != "" {
 		if _, err := t.tx.Exec(ctx, setSearchPath(o.Schema)); err != nil {

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"database/sql"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -138,6 +139,38 @@ func TestTargetOfARoleWithoutRights(t *testing.T) {
 		}
 		if err := target.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// What commands fill is durable when they end, also where clients of a database do not wait for that; other levels stay.
+func TestTargetIsDurable(t *testing.T) {
+	t.Parallel()
+	for level, want := range map[string]string{"off": "local", "remote_write": "remote_write"} {
+		o := postgresOptions(t)
+		o.URL += map[bool]string{true: "&", false: "?"}[strings.Contains(o.URL, "?")] + "synchronous_commit=" + level
+		target, err := OpenTarget(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		if err := target.filler.(*postgresTarget).tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&got); err != nil || got != want {
+			t.Errorf("%s is %s for what is restored, %v", level, got, err)
+		}
+		if err := target.Close(); err != nil {
+			t.Fatal(err)
+		}
+		moved, err := openMoveTarget(t.Context(), &o, "a source")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := moved.do(t.Context(), func(tx *sql.Tx) error {
+			return tx.QueryRowContext(t.Context(), "SHOW synchronous_commit").Scan(&got)
+		}); err != nil || got != want {
+			t.Errorf("%s is %s for what is moved, %v", level, got, err)
+		}
+		if err := moved.close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
