@@ -23,6 +23,7 @@
 //
 //	pki/ca.crt, pki/ca.key                the authority; the holder of its key can become administrator
 //	pki/ca.next.pem                       the authority that takes its place at the next start
+//	pki/ca.previous.crt                   the certificate of the one that was replaced
 //	pki/apiserver.crt, pki/apiserver.key  the serving certificate
 //	pki/sa.key                            the keys of ServiceAccount tokens; the first one signs
 //	pki/sa.removed                        the IDs of removed keys: no file restores them where servers share a database

@@ -92,11 +92,11 @@ func Open(opts Options) (*PKI, error) {
 		return nil, err
 	}
 	for _, a := range []authority{clientAuthority, proxyAuthority} {
+		if err := p.inheritAuthority(a); err != nil { // by which the row of another database goes, if the files have its authority
+			return nil, fmt.Errorf("certificate authority of the database: %w", err)
+		}
 		if err := p.useNext(a); err != nil {
 			return nil, fmt.Errorf("certificate authority: %w", err)
-		}
-		if err := p.inheritAuthority(a); err != nil {
-			return nil, fmt.Errorf("certificate authority of the database: %w", err)
 		}
 	}
 	if opts.Shared != nil {

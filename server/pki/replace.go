@@ -17,7 +17,7 @@ func Authorities() []string { return []string{clientAuthority.name, proxyAuthori
 // ReplaceAuthority makes a new authority, with a new key, that takes the place of one of Authorities when servers restart. The new authority is
 // stored in a file of its own (PKI.next), and, with rows, in the database, from which the other servers take it. Running servers, and whatever
 // else reads their files, use the old one until then. ReplaceAuthority returns the file with the old certificate, for clients that have to trust it
-// for a while.
+// for a while. The file is written first: an interrupted ReplaceAuthority can be repeated.
 //
 // Errors: ErrNoAuthority; those of files, and of resources.Writer.
 func ReplaceAuthority(ctx context.Context, dataDir, name string, rows *resources.Rows, now time.Time) (previous string, err error) {
@@ -38,18 +38,30 @@ func ReplaceAuthority(ctx context.Context, dataDir, name string, rows *resources
 	if err != nil {
 		return "", err
 	}
-	if rows != nil {
-		if old, err = made.replaceShared(ctx, rows, a); err != nil {
-			return "", err
-		}
-	}
-	previous = base + ".previous.crt"
-	if err := writeFile(previous, old.certPEM(), 0o644); err != nil {
-		return "", err
-	}
 	key, err := made.keyPEM()
 	if err != nil {
 		return "", err
+	}
+	saved := old.certPEM()
+	var row *resources.Object
+	if rows != nil {
+		var agreed *keyPair
+		if row, agreed, err = readShared(ctx, rows, a); err != nil {
+			return "", err
+		}
+		// This server uses the authority of its files until it starts again. Others may have started since an earlier replacement.
+		if !sameKey(agreed.cert.PublicKey, old.cert.PublicKey) {
+			saved = append(saved, agreed.certPEM()...)
+		}
+	}
+	previous = base + ".previous.crt"
+	if err := writeFile(previous, saved, 0o644); err != nil {
+		return "", err
+	}
+	if row != nil {
+		if _, err := rows.Update(ctx, row, "CertificateAuthority", sharedAuthority{Certificate: string(made.certPEM()), Key: string(key)}, 0); err != nil {
+			return "", err
+		}
 	}
 	return previous, writeFile(p.next(a), append(key, made.certPEM()...), 0o600)
 }
@@ -79,19 +91,12 @@ func (p *PKI) useNext(a authority) error {
 	return os.Remove(path)
 }
 
-// replaceShared replaces the authority of a database, and returns the old one.
-func (k *keyPair) replaceShared(ctx context.Context, rows *resources.Rows, a authority) (old *keyPair, err error) {
+// readShared returns the authority of a database, and its row.
+func readShared(ctx context.Context, rows *resources.Rows, a authority) (*resources.Object, *keyPair, error) {
 	row, err := rows.Get(ctx, a.key(), resources.At{Match: resources.MostRecent})
 	if err != nil {
-		return nil, fmt.Errorf("the authority in the database: %w", err)
+		return nil, nil, fmt.Errorf("the authority in the database: %w", err)
 	}
-	if old, err = parseShared(row); err != nil {
-		return nil, err
-	}
-	key, err := k.keyPEM()
-	if err != nil {
-		return nil, err
-	}
-	_, err = rows.Update(ctx, row, "CertificateAuthority", sharedAuthority{Certificate: string(k.certPEM()), Key: string(key)}, 0)
-	return old, err
+	agreed, err := parseShared(row)
+	return row, agreed, err
 }

@@ -80,6 +80,54 @@ func TestReplacedAuthorityWaitsForStart(t *testing.T) {
 	}
 }
 
+// The certificate that is saved is that of the authority in use, also where an earlier replacement has not taken its place yet; and where it cannot be
+// saved, nothing is replaced.
+func TestReplacedAuthorityIsSaved(t *testing.T) {
+	for name, shared := range map[string]*resources.Rows{"alone": nil, "shared": resources.NewRows(sqlitetest.Open(t))} {
+		t.Run(name, func(t *testing.T) {
+			c, dir, other := newClock(), t.TempDir(), t.TempDir()
+			start := func(dir string) {
+				o := testOptions(dir, c)
+				o.Shared = shared
+				mustOpen(t, o)
+			}
+			start(dir)
+			file := func(dir, name string) []byte { return read(t, filepath.Join(dir, "pki", name)) }
+			used, previous := file(dir, "ca.crt"), filepath.Join(dir, "pki", "ca.previous.crt")
+			if err := os.Mkdir(previous, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ReplaceAuthority(t.Context(), dir, "ca", shared, c.now); err == nil {
+				t.Error("an authority is replaced whose certificate cannot be saved")
+			}
+			if start(dir); !bytes.Equal(file(dir, "ca.crt"), used) {
+				t.Error("it is not in use any more")
+			}
+			if err := os.Remove(previous); err != nil {
+				t.Fatal(err)
+			}
+			saved := func(want ...[]byte) {
+				t.Helper()
+				if _, err := ReplaceAuthority(t.Context(), dir, "ca", shared, c.now); err != nil {
+					t.Fatal(err)
+				}
+				for _, one := range want {
+					if !bytes.Contains(file(dir, "ca.previous.crt"), one) {
+						t.Error("a certificate of an authority in use is not saved")
+					}
+				}
+			}
+			saved(used)
+			if shared == nil {
+				saved(used)
+				return
+			}
+			start(other) // with the authority that waits for the first server's start
+			saved(used, file(other, "ca.crt"))
+		})
+	}
+}
+
 // A start that was interrupted while it put the new authority in its place is completed by the next one.
 func TestReplacedAuthorityHalfWritten(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
