@@ -103,7 +103,7 @@ func (o *importOptions) open(ctx context.Context, source string) (etcd.Snapshot,
 		return nil, fmt.Errorf("--etcd-cafile, --etcd-certfile and --etcd-keyfile: %w", err)
 	}
 	// The user may have the right to read this prefix only.
-	return etcd.Dial(ctx, etcd.Servers{URLs: strings.Split(source, ","), TLS: secured}, strings.TrimSuffix(o.prefix, "/")+"/")
+	return etcd.Dial(ctx, etcd.Servers{URLs: strings.Split(source, ","), TLS: secured}, imports.Under(o.prefix))
 }
 
 // run reads everything that is to be imported before it writes. It writes keys first: keys that exist already stay when it is run again.

@@ -128,7 +128,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// They are also read from a running etcd with TLS client certificates.
+// They are also read from a running etcd with TLS client certificates. The prefix of the keys needs no slash, as for kube-apiserver.
 func TestImportOfServer(t *testing.T) {
 	dir := t.TempDir()
 	config, crt, key := filepath.Join(dir, "encryption"), filepath.Join(dir, "crt"), filepath.Join(dir, "key")
@@ -148,7 +148,7 @@ func TestImportOfServer(t *testing.T) {
 	server := &etcdtest.Server{Cluster: 1}
 	server.Serve(t, &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12}, kubeAPIServerHas(t, config)...)
 	url := "https://" + server.Address
-	importAndServe(t, config, "--etcd-cafile", crt, "--etcd-certfile", crt, "--etcd-keyfile", key, "https://127.0.0.1:1,"+url)
+	importAndServe(t, config, "--etcd-prefix", "registry", "--etcd-cafile", crt, "--etcd-certfile", crt, "--etcd-keyfile", key, "https://127.0.0.1:1,"+url)
 
 	for want, args := range map[string][]string{
 		"unknown authority":                  {url},

@@ -31,7 +31,7 @@ type Exporter struct {
 
 // NewExporter makes an Exporter for keys under a prefix. transformers encrypt the values that kube-apiserver expects encrypted; nil: none are.
 func NewExporter(prefix string, transformers value.ResourceTransformers) (*Exporter, error) {
-	e := &Exporter{under(prefix), transformers, map[string]*resources.Type{}, map[string]schema.GroupResource{}}
+	e := &Exporter{Under(prefix), transformers, map[string]*resources.Type{}, map[string]schema.GroupResource{}}
 	err := storedTypes(func(t *resources.Type) { e.types[t.ResourceName()] = t })
 	return e, err
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -80,14 +81,15 @@ func New(prefix string, transformers value.ResourceTransformers) (*Importer, err
 	if err != nil {
 		return nil, err
 	}
-	i := &Importer{prefix: under(prefix), transformers: transformers, places: map[string]*resources.Type{},
+	i := &Importer{prefix: Under(prefix), transformers: transformers, places: map[string]*resources.Type{},
 		defined: map[string]*apiextensionsv1.CustomResourceDefinition{}, asRead: asRead}
 	err = storedTypes(func(t *resources.Type) { i.places[placeOf(t.GroupResource)] = t })
 	return i, err
 }
 
-// under is a prefix of keys, with a slash at the end.
-func under(prefix string) string { return strings.TrimSuffix(prefix, "/") + "/" }
+// Under returns what all keys begin with for a value of kube-apiserver's flag --etcd-prefix, as its storage makes it (k8s.io/apiserver,
+// storage/etcd3): keys begin with a slash, also where the flag does not.
+func Under(prefix string) string { return strings.TrimSuffix(path.Join("/", prefix), "/") + "/" }
 
 // storedTypes calls visit for all built-in types with stored objects, in all versions, served or not.
 func storedTypes(visit func(*resources.Type)) error {

@@ -69,6 +69,29 @@ func TestOldObjectsAreImportedAsRead(t *testing.T) {
 	}
 }
 
+// All keys begin with a slash, whatever the prefix: kube-apiserver reads no others.
+func TestKeysBeginWithASlash(t *testing.T) {
+	const stored = `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}`
+	for prefix, want := range map[string]string{"/registry": "/registry/", "/registry/": "/registry/", "kubernetes.io": "/kubernetes.io/", "a/b//": "/a/b/", "": "/", "/": "/"} {
+		in, err := New(prefix, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := NewExporter(prefix, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		imported, err := in.Import(t.Context(), want+"namespaces/a", []byte(stored))
+		if err != nil {
+			t.Fatalf("with %q: %v", prefix, err)
+		}
+		key, _, err := out.Export(t.Context(), resources.NewObject(imported.Key, imported.Draft, 2))
+		if err != nil || key != want+"namespaces/a" || in.Prefix() != want {
+			t.Errorf("with %q the key is %s below %s, %v", prefix, key, in.Prefix(), err)
+		}
+	}
+}
+
 // Errors name the keys that kube-apiserver would give the objects in etcd.
 func TestKeysOfErrors(t *testing.T) {
 	types, err := New("/registry", nil)
