@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -48,6 +49,10 @@ func (s *Skipped) Error() string { return s.Why }
 
 // errUnknown is the error of keys that belong to no type.
 var errUnknown = errors.New("no type has this key: neither a built-in one, nor is there a definition")
+
+// errNoText is the error of objects that could be neither changed nor deleted. Only what is stored as it was sent can be such, such as the data of
+// a ControllerRevision: encoders replace such bytes in texts.
+var errNoText = errors.New("it is not text in UTF-8, which is all that the store takes")
 
 // specialPlaces are the parts of keys that differ from the name of the resource, as in kube-apiserver (k8s.io/kubernetes/pkg/kubeapiserver,
 // SpecialDefaultResourcePrefixes).
@@ -153,13 +158,17 @@ func (i *Importer) Import(ctx context.Context, key string, stored []byte) (Impor
 	if t, d := i.places[place], i.defined[place]; t == nil && d == nil && len(rest) > 0 {
 		place, rest = place+"/"+rest[0], rest[1:]
 	}
+	imported, err := Imported{}, errUnknown
 	switch t, d := i.places[place], i.defined[place]; {
 	case t != nil:
-		return i.builtIn(ctx, t, key, rest, stored)
+		imported, err = i.builtIn(ctx, t, key, rest, stored)
 	case d != nil:
-		return i.custom(ctx, d, key, rest, stored)
+		imported, err = i.custom(ctx, d, key, rest, stored)
 	}
-	return Imported{}, errUnknown
+	if data := imported.Draft.Data; err == nil && (!utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0) {
+		err = errNoText
+	}
+	return imported, err
 }
 
 // open decrypts a value, which is bound to its key.

@@ -92,6 +92,26 @@ func TestKeysBeginWithASlash(t *testing.T) {
 	}
 }
 
+// Objects that are not text are not imported: the store takes no change of one, and Postgres no such row.
+func TestObjectsThatAreNoText(t *testing.T) {
+	types, err := New("/registry", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, stored := range map[string]string{
+		"controllerrevisions/n/a": `{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{"name":"a","namespace":"n"},"revision":1,"data":{"x":"` + "\xff" + `"}}`,
+		"configmaps/n/a": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n","managedFields":[{"manager":"m","operation":"Update",
+			"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{"f:` + "\xff" + `":{}}}}]}}`,
+	} {
+		if o, err := types.Import(t.Context(), "/registry/"+key, []byte(stored)); err == nil || !strings.Contains(err.Error(), "not text in UTF-8") {
+			t.Errorf("%s is imported as %q, %v", key, o.Draft.Data, err)
+		}
+		if _, err := types.Import(t.Context(), "/registry/"+key, []byte(strings.ReplaceAll(stored, "\xff", "ÿ"))); err != nil {
+			t.Errorf("with text, %s: %v", key, err)
+		}
+	}
+}
+
 // Errors name the keys that kube-apiserver would give the objects in etcd.
 func TestKeysOfErrors(t *testing.T) {
 	types, err := New("/registry", nil)
