@@ -102,14 +102,15 @@ func (k *Keeper) first() time.Duration {
 // newest returns the time of the newest existing backup, from its name, and sets the metric to it: a clock that was
 // ahead may have set another time.
 func (k *Keeper) newest() (made time.Time, found bool) {
-	names, err := k.names()
+	now := k.Clock.Now()
+	names, err := k.names(now)
 	if err != nil {
 		return made, false // the directory may be back soon
 	}
 	last := 0.0
 	if len(names) > 0 {
 		made, err = timeOf(names[0])
-		if found = err == nil && !made.After(k.Clock.Now()); found {
+		if found = err == nil && !made.After(now); found {
 			last = float64(made.UnixMilli()) / 1000
 		}
 	}
@@ -147,21 +148,24 @@ func (k *Keeper) once(ctx context.Context) error {
 	if s.Moved != "" {
 		k.Logger.Warn("the backup is of what the store was before it moved: make backups where it is now", "file", path, "movedTo", s.Moved)
 	}
-	return k.prune()
+	return k.prune(began)
 }
 
 // clean removes the partial files of a process that was killed while it made a backup.
 func (k *Keeper) clean() error {
-	left, err := filepath.Glob(filepath.Join(k.Dir, "."+namePrefix+"*"+partial))
-	for _, path := range left {
-		err = errors.Join(err, os.Remove(path))
+	entries, err := os.ReadDir(k.Dir)
+	for _, entry := range entries {
+		if name := entry.Name(); strings.HasPrefix(name, "."+namePrefix) && strings.HasSuffix(name, partial) {
+			err = errors.Join(err, os.Remove(filepath.Join(k.Dir, name)))
+		}
 	}
 	return err
 }
 
-// prune is called after a backup has succeeded: while backups fail, none is removed.
-func (k *Keeper) prune() error {
-	names, err := k.names()
+// prune is called after a backup has succeeded: while backups fail, none is removed. now is the time of that backup,
+// which is the newest one, also if the clock was set back while it was made.
+func (k *Keeper) prune(now time.Time) error {
+	names, err := k.names(now)
 	if err != nil {
 		return err
 	}
@@ -173,9 +177,9 @@ func (k *Keeper) prune() error {
 	return err
 }
 
-// names returns the names of the backups, the newest first, and at the end those with times in the future: backups made
+// names returns the names of the backups, the newest first, and at the end those with times after now: backups made
 // while the clock was ahead must neither outlive later ones nor pass for the newest. Other files are ignored.
-func (k *Keeper) names() ([]string, error) {
+func (k *Keeper) names(now time.Time) ([]string, error) {
 	entries, err := os.ReadDir(k.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -187,8 +191,8 @@ func (k *Keeper) names() ([]string, error) {
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(b, a) })
-	now := namePrefix + k.Clock.Now().UTC().Format(nameTime) + nameSuffix
-	ahead := slices.IndexFunc(names, func(name string) bool { return name <= now })
+	last := namePrefix + now.UTC().Format(nameTime) + nameSuffix
+	ahead := slices.IndexFunc(names, func(name string) bool { return name <= last })
 	if ahead > 0 {
 		names = slices.Concat(names[ahead:], names[:ahead])
 	}

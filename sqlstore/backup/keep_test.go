@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -26,10 +27,10 @@ func TestPruneAfterTheClockWasAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := k.prune(); err != nil {
+	if err := k.prune(now); err != nil {
 		t.Fatal(err)
 	}
-	got, err := k.names()
+	got, err := k.names(now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,6 +38,63 @@ func TestPruneAfterTheClockWasAhead(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// A backup that was made while the clock was set back stays, and the partial files of others go, in a directory of any name.
+func TestOnceWhileTheClockIsSetBack(t *testing.T) {
+	now := time.Date(2026, time.November, 23, 9, 0, 0, 0, time.UTC)
+	from := t.TempDir()
+	if _, err := Restore(t.Context(), bytes.NewReader(filled(t, 3)), Destination{Store: sqliteAt(from), DataDir: from}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"[a]", "[", "*"} {
+		k := &Keeper{Dir: filepath.Join(t.TempDir(), name), Keep: 2, Clock: clocktesting.NewFakeClock(now), Logger: slog.New(slog.DiscardHandler)}
+		if err := k.Register(prometheus.NewRegistry()); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(k.Dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		nameAt := func(at time.Time) string { return namePrefix + at.Format(nameTime) + nameSuffix }
+		left := filepath.Join(k.Dir, "."+nameAt(now)+".1"+partial)
+		for _, path := range []string{left, filepath.Join(k.Dir, nameAt(now.Add(-2*time.Hour))), filepath.Join(k.Dir, nameAt(now.Add(-3*time.Hour)))} {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k.Clock = &setBack{Clock: k.Clock, by: -time.Hour}
+		k.Origin = func() (Origin, error) {
+			return Origin{Store: sqliteAt(from), DataDir: from, Now: time.Now}, nil
+		}
+		if err := k.once(t.Context()); err != nil {
+			t.Errorf("in %q: %v", name, err)
+		}
+		got, err := k.names(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{nameAt(now), nameAt(now.Add(-2 * time.Hour))}, got); diff != "" {
+			t.Errorf("in %q: %s", name, diff)
+		}
+		if _, err := os.Stat(left); err == nil {
+			t.Errorf("in %q a partial file is left", name)
+		}
+	}
+}
+
+// setBack is a clock that is set back after its first use.
+type setBack struct {
+	clock.Clock
+	by   time.Duration
+	used bool
+}
+
+func (c *setBack) Now() time.Time {
+	if c.used {
+		return c.Clock.Now().Add(c.by)
+	}
+	c.used = true
+	return c.Clock.Now()
 }
 
 // A backup from the future is neither the last successful one, for alerts, nor a reason to delay the next one.
