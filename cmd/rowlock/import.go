@@ -39,10 +39,10 @@ func newImportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import [FILE|URL[,URL]]",
 		Short: "Import the objects of kube-apiserver's etcd, or of k3s's state.db",
-		Long: "Reads an etcd snapshot ('etcdctl snapshot save', or member/snap/db of a stopped etcd), kine's SQLite database (k3s's state.db), or a\n" +
-			"running etcd or kine by its URL (https://host:2379, http://…, unix:///path), at one revision. It fills an empty database with the\n" +
-			"built-in and custom resources, and keeps their uids, times, resourceVersions and managedFields; admission is not involved. New revisions start\n" +
-			"far above all imported ones, so that clients with old watches list again.\n\n" +
+		Long: "Reads an etcd snapshot ('etcdctl snapshot save', or member/snap/db of an etcd that was stopped and not killed), kine's SQLite\n" +
+			"database (k3s's state.db), or a running etcd or kine by its URL (https://host:2379, http://…, unix:///path), at one revision. It fills an\n" +
+			"empty database with the built-in and custom resources, and keeps their uids, times, resourceVersions and managedFields; admission is not\n" +
+			"involved. New revisions start far above all imported ones, so that clients with old watches list again.\n\n" +
 			"The command checks every key before it writes. --dry-run reports which objects would be imported and which would not, and why, and fails\n" +
 			"if the import would be refused. If objects would be lost, nothing is imported without --incomplete.\n\n" +
 			"--pki copies the keys of the cluster from kubeadm's /etc/kubernetes/pki or k3s's /var/lib/rancher/k3s/server/tls, into the data\n" +
@@ -169,13 +169,17 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) (
 	return nil
 }
 
-// print prints which objects are imported and which are not, and the definitions whose objects are pruned later.
+// print prints which objects are imported and which are not, the definitions whose objects are pruned later, and what the source may lack.
 func (i *importer) print(out io.Writer) {
 	i.report.print(out)
 	if names := i.types.Unpruned(); len(names) > 0 {
 		fmt.Fprintf(out, "With spec.preserveUnknownFields, %d: their objects come as they are, and lose what their schema does not have when they are next written;\n"+
 			"what is to stay needs x-kubernetes-preserve-unknown-fields in the schema\n", len(names))
 		printKeys(out, names)
+	}
+	if etcd.LacksLog(i.snapshot) {
+		fmt.Fprintln(out, "This is the file of an etcd itself. If that was killed, the file lacks the last writes: start the etcd once and stop it with SIGTERM,\n"+
+			"or use 'etcdctl snapshot save'")
 	}
 }
 

@@ -284,6 +284,24 @@ func TestImportOfNobody(t *testing.T) {
 	}
 }
 
+// The file of an etcd itself, which may lack the last writes, is not imported in silence; a snapshot is.
+func TestImportOfEtcdsFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "db")
+	if err := etcdtest.Bolt(file, etcdtest.Put{Key: "/registry/namespaces/default", Value: stored(t, &corev1.Namespace{ObjectMeta: importedMeta("", "default")})}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "lacks the last writes: start the etcd once"
+	if said := runs(t, "import", "--dry-run", file); !strings.Contains(said, want) {
+		t.Errorf("of the file of an etcd it says:\n%s", said)
+	}
+	if err := etcdtest.Sum(file); err != nil {
+		t.Fatal(err)
+	}
+	if said := runs(t, "import", "--dry-run", file); strings.Contains(said, want) {
+		t.Errorf("of a snapshot it says:\n%s", said)
+	}
+}
+
 // If the source has no keys below the prefix, the import fails instead of creating an empty store.
 func TestImportOfNothing(t *testing.T) {
 	dir := t.TempDir()

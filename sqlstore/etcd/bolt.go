@@ -25,6 +25,14 @@ type boltSnapshot struct {
 	last     map[string]string // the last revision of each key, as the key of the bucket
 	ttls     map[int64]time.Duration
 	revision int64
+	summed   bool // it ends with a checksum
+}
+
+// LacksLog reports whether a snapshot is the file of an etcd itself. Writes that the etcd has acknowledged get there
+// some later, at the latest when it stops: of one that was killed, the last ones are in its write-ahead log alone.
+func LacksLog(s Snapshot) bool {
+	b, ok := s.(*boltSnapshot)
+	return ok && !b.summed
 }
 
 const (
@@ -38,10 +46,11 @@ const (
 )
 
 func openBolt(path string) (_ *boltSnapshot, err error) {
-	if err := checkSum(path); err != nil {
+	summed, err := checkSum(path)
+	if err != nil {
 		return nil, err
 	}
-	s := &boltSnapshot{last: map[string]string{}, ttls: map[int64]time.Duration{}}
+	s := &boltSnapshot{last: map[string]string{}, ttls: map[int64]time.Duration{}, summed: summed}
 	err = guarded(func() (err error) {
 		s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockTimeout})
 		return err
@@ -78,25 +87,25 @@ func (s *boltSnapshot) read(path string) error {
 }
 
 // checkSum verifies the checksum that 'etcdctl snapshot save' appends to a file; the file of an etcd has none.
-func checkSum(path string) error {
+func checkSum(path string) (summed bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer f.Close() //nolint:errcheck // it was only read
 	info, err := f.Stat()
 	if err != nil || info.Size()%512 != sha256.Size {
-		return err
+		return false, err
 	}
 	hash := sha256.New()
 	if _, err := io.CopyN(hash, f, info.Size()-sha256.Size); err != nil {
-		return err
+		return false, err
 	}
 	sum, err := io.ReadAll(f)
 	if err == nil && !bytes.Equal(sum, hash.Sum(nil)) {
 		err = errors.New("the checksum at the end of the snapshot is wrong: it is damaged")
 	}
-	return err
+	return true, err
 }
 
 // index finds the last write of each key.
