@@ -22,7 +22,7 @@ type ObjectHistory struct {
 	// Size bounds the object history, in bytes of the database: the oldest writes are removed first. 0 means
 	// DefaultObjectHistorySize.
 	Size int64
-	// SecretValues keeps the values of Secrets; without it, keyed hashes replace them.
+	// SecretValues keeps the values of Secrets, and shows them; without it, keyed hashes replace them.
 	SecretValues bool
 }
 

@@ -37,7 +37,34 @@ func (s *Store) ObjectHistory(ctx context.Context, q resources.RevisionQuery) (r
 		revisions = append(revisions, r)
 		return err
 	}, statement, args...)
+	if err == nil && q.Objects && !s.recorder.options.SecretValues {
+		err = s.hideValues(ctx, revisions)
+	}
 	return revisions, err
+}
+
+// hideValues hides the values of Secrets that were recorded while they were kept (ObjectHistory.SecretValues).
+func (s *Store) hideValues(ctx context.Context, revisions []resources.Revision) error {
+	var state recordingState
+	for i := range revisions {
+		r := &revisions[i]
+		if r.Key.Resource != recording.Secrets || r.Unreadable {
+			continue
+		}
+		if state.secret == nil {
+			if err := s.db.each(ctx, func(scan func(...any) error) error { return state.scan(scan) }, selectRecordingSQL); err != nil {
+				return err
+			}
+			state.completeSecret()
+		}
+		for _, data := range []*[]byte{&r.Before, &r.After} {
+			if *data != nil {
+				*data = recording.HideValues(state.secret, r.Key.String(), *data)
+				r.Unreadable = r.Unreadable || *data == nil
+			}
+		}
+	}
+	return nil
 }
 
 // selectRevisions returns the statement for a query. It has only the conditions of the query, so that the database can

@@ -27,6 +27,14 @@ func (s *recordingState) scan(scan func(...any) error) error {
 	return nil
 }
 
+// completeSecret makes the key of hashes where there is none.
+func (s *recordingState) completeSecret() {
+	if s.secret == nil {
+		s.secret = make([]byte, 32)
+		_, _ = rand.Read(s.secret) // it does not fail
+	}
+}
+
 // recordResult is the result of a step.
 type recordResult struct {
 	busy bool      // another server is recording
@@ -98,10 +106,7 @@ func (s *recordingStep) readAll(ctx context.Context, c sqlConn, shared, wait boo
 		s.found = false // another server has made progress: it records
 		return false, nil
 	}
-	if s.was.secret == nil {
-		s.was.secret = make([]byte, 32)
-		_, _ = rand.Read(s.was.secret) // it does not fail
-	}
+	s.was.completeSecret()
 	s.upTo = max(s.was.revision, s.seen)
 	if err := s.changes(ctx, c); err != nil {
 		return false, err

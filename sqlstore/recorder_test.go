@@ -318,11 +318,26 @@ func TestObjectHistoryHides(t *testing.T) {
 		if !bytes.Equal(found[0].After, found[2].After) || bytes.Equal(found[0].After, found[1].After) {
 			t.Error("the hashes do not tell which values are the same")
 		}
+		hidden := found[0].After
 		s = open(ObjectHistory{Age: time.Hour, SecretValues: true})
-		mustCommit(t, s, object(t, "secrets", "shop", "t", "u2", `"stringData":{"p":"`+recordedMarker+`"}`))
+		o = mustCommit(t, s, object(t, "secrets", "shop", "t", "u2", `"stringData":{"p":"`+recordedMarker+`"}`))[0]
 		historyOf(t, s, resources.RevisionQuery{})
 		if found, err = s.ObjectHistory(t.Context(), resources.RevisionQuery{Name: "t", Objects: true}); err != nil || !bytes.Contains(found[0].After, []byte(recordedMarker)) {
 			t.Errorf("%v, %v", found, err)
+		}
+		s = open(ObjectHistory{Age: time.Hour})
+		o = mustCommit(t, s, update(object(t, "secrets", "shop", "t", "u2", `"stringData":{"p":"other"}`), o))[0]
+		mustCommit(t, s, update(object(t, "secrets", "shop", "t", "u2", `"stringData":{"p":"`+recordedMarker+`"}`), o))
+		historyOf(t, s, resources.RevisionQuery{})
+		again, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Name: "t", Objects: true})
+		if err != nil || len(again) != 3 || bytes.Contains(again[2].After, []byte(recordedMarker)) || bytes.Contains(again[1].Before, []byte(recordedMarker)) {
+			t.Fatalf("once the values are not kept any more, they are shown: %+v, %v", again, err)
+		}
+		if !bytes.Equal(again[0].After, again[2].After) {
+			t.Errorf("the same value is hidden as %s and %s", again[0].After, again[2].After)
+		}
+		if found, err = s.ObjectHistory(t.Context(), resources.RevisionQuery{Name: "s", Objects: true}); err != nil || !bytes.Equal(found[0].After, hidden) {
+			t.Errorf("what was hidden as %s is shown as %s, %v", hidden, found[0].After, err)
 		}
 	})
 }

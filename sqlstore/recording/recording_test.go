@@ -156,6 +156,9 @@ func TestHideValues(t *testing.T) {
 	if again := HideValues(key, "secrets/ns/s", object("marker-one")); !bytes.Equal(a, again) {
 		t.Errorf("%s\n%s", a, again)
 	}
+	if again := HideValues([]byte("other"), "secrets/ns/s", a); !bytes.Equal(a, again) {
+		t.Errorf("what is hidden is hidden again:\n%s\n%s", a, again)
+	}
 	for _, other := range [][]byte{HideValues([]byte("other"), "secrets/ns/s", object("marker-one")), HideValues(key, "secrets/ns/t", object("marker-one"))} {
 		if got := Changed(a, other).Paths; len(got) != 3 {
 			t.Errorf("with another key, or of another Secret, changed are %v", got)

@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,7 +20,7 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // HideValues returns a Secret with a hash in place of each of its values, and of the annotation that repeats them. The
 // hash uses a key, so that values cannot be guessed from outside, and covers the place of the value: it shows that a
 // value has changed, or is the same as earlier, but not that two Secrets have the same value. It returns nil if data is
-// not a Secret.
+// not a Secret. Hashes stay as they are.
 func HideValues(key []byte, where string, data []byte) []byte {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(data, &object); err != nil {
@@ -56,7 +57,7 @@ func hideIn(key []byte, where string, object map[string]json.RawMessage, member,
 		return false
 	}
 	for name, value := range values {
-		if only == "" || name == only {
+		if (only == "" || name == only) && !isHash(value) {
 			values[name] = hash(key, where+"\x00"+name, value)
 		}
 	}
@@ -68,7 +69,16 @@ func hash(key []byte, where string, value []byte) json.RawMessage {
 	h := hmac.New(sha256.New, key)
 	_, _ = h.Write([]byte(where + "\x00")) // it does not fail
 	_, _ = h.Write(value)
-	return json.RawMessage(`"` + HashPrefix + hex.EncodeToString(h.Sum(nil)[:16]) + `"`)
+	return json.RawMessage(`"` + HashPrefix + hex.EncodeToString(h.Sum(nil)[:hashBytes]) + `"`)
+}
+
+// hashBytes is how many bytes of a hash are kept.
+const hashBytes = 16
+
+func isHash(value []byte) bool {
+	digits, found := bytes.CutPrefix(bytes.Trim(value, `"`), []byte(HashPrefix))
+	_, err := hex.DecodeString(string(digits))
+	return found && err == nil && len(digits) == 2*hashBytes
 }
 
 func encode(values map[string]json.RawMessage) (json.RawMessage, bool) {
