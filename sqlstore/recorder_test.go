@@ -371,7 +371,7 @@ func TestObjectHistoryIsSealed(t *testing.T) {
 	})
 }
 
-// wantSealed checks how many revisions are encrypted, including their paths.
+// wantSealed checks how many revisions are encrypted, including their paths, and that the size of the history is theirs.
 func (s *Store) wantSealed(t *testing.T, want int) {
 	t.Helper()
 	got := 0
@@ -385,5 +385,12 @@ func (s *Store) wantSealed(t *testing.T, want int) {
 		return err
 	}, "SELECT data, fields FROM revisions"); err != nil || got != want {
 		t.Errorf("%d of the revisions are encrypted, want %d: %v", got, want, err)
+	}
+	var noted, sum, measured int64
+	if err := s.db.each(t.Context(), func(scan func(...any) error) error { return scan(&noted, &sum, &measured) },
+		`SELECT (SELECT bytes FROM recording), (SELECT sum(size) FROM revisions),
+(SELECT sum($1 + length(data) + length(coalesce(fields, '')) + length(coalesce(author, '')) + 2 * length(namespace || name)) FROM revisions)`, rowBytes); err != nil ||
+		noted != measured || sum != measured {
+		t.Errorf("the size of the history is %d, and the rows say %d and take %d: %v", noted, sum, measured, err)
 	}
 }

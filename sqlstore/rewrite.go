@@ -47,7 +47,13 @@ func (s *Store) Rewrite(ctx context.Context, progress func(Rewritten)) error {
 			progress(r.done)
 		}
 	}
-	return s.onCommitter(s.db.scrub)
+	if err := s.onCommitter(s.db.scrub); err != nil {
+		return err
+	}
+	if err := s.recorder.recount(ctx); err != nil { // every row is rewritten: only a bound is less exact
+		s.logger.Warn("the size of the object history was not counted again after it was rewritten; another run does that", "error", err)
+	}
+	return nil
 }
 
 // onCommitter runs f between batches. Errors: those of f; resources.ErrClosed.
