@@ -42,6 +42,7 @@ func (s *Store) Commit(ctx context.Context, writes ...resources.Write) ([]*resou
 	case <-r.done:
 		return r.objects, r.err
 	case <-ctx.Done():
+		s.queue.withdraw(r)
 		return nil, ctx.Err()
 	}
 }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -48,6 +49,16 @@ func (q *queue) put(r *request) bool {
 		q.signal()
 	}
 	return true
+}
+
+// withdraw removes a request whose client has gone, so that it does not keep its drafts while the database stalls. It
+// does nothing once the committer has taken the request: every request is either taken once, or never.
+func (q *queue) withdraw(r *request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if i := slices.Index(q.requests, r); i >= 0 {
+		q.requests = slices.Delete(q.requests, i, i+1)
+	}
 }
 
 // putTask adds upkeep, unless the queue is closed. Tasks run one at a time, between batches.
