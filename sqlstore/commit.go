@@ -24,7 +24,6 @@ func (s *Store) Commit(ctx context.Context, writes ...resources.Write) ([]*resou
 		if err := s.check(&writes[i]); err != nil {
 			return nil, err
 		}
-		r.size += len(writes[i].Draft.Data)
 	}
 	if err := checkExpects(writes); err != nil {
 		return nil, err
@@ -35,6 +34,7 @@ func (s *Store) Commit(ctx context.Context, writes ...resources.Write) ([]*resou
 	if err := s.readUnread(ctx, r); err != nil {
 		return nil, err
 	}
+	r.size = s.measure(r)
 	if !s.queue.put(r) {
 		return nil, resources.ErrClosed
 	}
@@ -45,6 +45,22 @@ func (s *Store) Commit(ctx context.Context, writes ...resources.Write) ([]*resou
 		s.queue.withdraw(r)
 		return nil, ctx.Err()
 	}
+}
+
+// measure returns about how many bytes of objects a request writes into the log, for the bound of a batch: its drafts,
+// the objects that it deletes, and those that its updates store as the object before. Until the request is committed,
+// other requests may change these objects, which makes the bound a little less exact.
+func (s *Store) measure(r *request) (bytes int) {
+	for i := range r.writes {
+		w := &r.writes[i]
+		bytes += len(w.Draft.Data) + len(r.unread[w.Key].data)
+		if w.Op == resources.Delete || w.Op == resources.Update && w.From <= s.floor.Load() {
+			if o, ok := s.tree(w.Key.Resource).objects.Get(w.Key.Path()); ok {
+				bytes += o.Length()
+			}
+		}
+	}
+	return bytes
 }
 
 // check refuses what a database would refuse, which would fail the transaction of the whole batch. Only a Create has
@@ -136,7 +152,7 @@ type request struct {
 	ctx    context.Context
 	writes []resources.Write
 	author sql.NullString
-	size   int                      // bytes of the drafts
+	size   int                      // see Store.measure
 	unread map[resources.Key]sealed // the stored rows of unreadable objects to be deleted
 
 	done    chan struct{}

@@ -9,7 +9,10 @@ import (
 	"sync"
 	"testing"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/storetest"
 )
 
 // holdCommitter keeps the committer busy until the function that it returns is called.
@@ -131,4 +134,84 @@ func TestCommitLeavesWhileItIsTaken(t *testing.T) {
 			awaitQueued(ctx, t, s, 0)
 		})
 	}
+}
+
+// measuredDriver notes how many bytes each batch adds to history.
+type measuredDriver struct {
+	driver
+	sizes *[]int64
+}
+
+func (d measuredDriver) begin(after int64) (transaction, *page, error) {
+	tx, page, err := d.driver.begin(after)
+	return measuredTransaction{tx, d.sizes}, page, err
+}
+
+type measuredTransaction struct {
+	transaction
+	sizes *[]int64
+}
+
+func (t measuredTransaction) commit(b *batch) error {
+	*t.sizes = append(*t.sizes, b.size)
+	return t.transaction.commit(b)
+}
+
+// The bound of a batch counts the objects that deletes write into the log, and those that updates store as the object
+// before, also while they are packed in memory.
+func TestBatchCountsPreviousObjects(t *testing.T) {
+	packing(t, func(t *testing.T, s *Store, _ func() *Store) {
+		for name, op := range map[string]resources.Op{"update": resources.Update, "delete": resources.Delete} {
+			const n, size = 12, 1 << 20
+			var writes []resources.Write
+			for i := range n {
+				writes = append(writes, largeMap(t, resources.Create, fmt.Sprint(name, "-", i), 0, size))
+			}
+			made := mustCommit(t, s, writes...)
+			packAll(s)
+			s.clock.(*clocktesting.FakeClock).Step(2 * storetest.HistoryAge)
+			if _, err := s.janitor.prune(); err != nil {
+				t.Fatal(err)
+			}
+			for i, o := range made {
+				writes[i] = resources.Write{Op: op, Key: o.Key, From: o.Revision}
+				if op == resources.Update {
+					writes[i].Draft = draft(t, "default", o.Name)
+				}
+			}
+			total := int64(0)
+			sizes := measureBatches(t, s, writes)
+			for _, size := range sizes {
+				total += size
+			}
+			if total < n*size || slices.Max(sizes) > batchBytes {
+				t.Errorf("%s: batches of %v bytes, at most %d are wanted", name, sizes, batchBytes)
+			}
+		}
+	})
+}
+
+// measureBatches commits writes that come while the committer is busy, each alone, and returns how many bytes each
+// batch adds to history.
+func measureBatches(t *testing.T, s *Store, writes []resources.Write) (sizes []int64) {
+	t.Helper()
+	ctx := testContext(t)
+	release := holdCommitter(t, s)
+	unmeasured := s.db.driver
+	s.db.driver = measuredDriver{unmeasured, &sizes}
+	var all sync.WaitGroup
+	for _, w := range writes {
+		all.Go(func() {
+			if _, err := s.Commit(ctx, w); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	awaitQueued(ctx, t, s, len(writes))
+	release()
+	all.Wait()
+	release = holdCommitter(t, s)
+	s.db.driver = unmeasured
+	release()
+	return sizes
 }
