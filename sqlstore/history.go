@@ -24,8 +24,8 @@ type historyAnswer struct {
 	upTo   int64
 }
 
-// historyBytes bounds the bytes of one answer in memory; the row that exceeds it is the last. A watcher whose client is
-// slow keeps an answer.
+// historyBytes bounds the bytes of one answer in memory, and those that Postgres sends; the row that exceeds it is the
+// last. A watcher whose client is slow keeps an answer.
 const historyBytes = 1 << 20
 
 // history reads changes from the database. Errors: *resources.ExpiredError when some were pruned,
@@ -39,13 +39,13 @@ func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, 
 		return answer, nil
 	}
 	l := loader{sealer: d.sealer}
-	last, bytes := int64(-1), 0
-	statement := selectHistorySQL
+	last, bytes, sent := int64(-1), 0, int64(0)
+	statement, args := selectHistorySQL, []any{q.resource, q.after, q.upTo, q.namespace, q.name, q.limit}
 	if d.origin != nil {
-		statement = selectHistoryHereSQL
+		statement, args = selectHistoryHereSQL, append(args, historyBytes)
 	}
 	err := d.each(ctx, func(scan func(...any) error) error {
-		floor, e, err := l.event(q.resource, scan)
+		floor, cost, e, err := l.event(q.resource, scan)
 		switch {
 		case err != nil:
 			return err
@@ -71,12 +71,13 @@ func (d *database) history(ctx context.Context, q historyQuery) (historyAnswer, 
 		if bytes += len(e.Object.Data); e.Prev != nil && !sharesPrev(e, q.after) {
 			bytes += len(e.Prev.Data)
 		}
-		if len(answer.events) == q.limit || bytes > historyBytes {
+		// If sent reaches the bound, the database sends no row after this one, though there may be more changes.
+		if sent += cost; len(answer.events) == q.limit || bytes > historyBytes || sent >= historyBytes {
 			answer.upTo = e.Revision
 			return errStop
 		}
 		return nil
-	}, statement, q.resource, q.after, q.upTo, q.namespace, q.name, q.limit)
+	}, statement, args...)
 	return answer, err
 }
 
@@ -86,22 +87,22 @@ func sharesPrev(e *resources.Event, after int64) bool {
 }
 
 // event makes an event of a row of selectHistorySQL, or nil of the row that carries the floor.
-func (l *loader) event(resource string, scan func(...any) error) (floor int64, e *resources.Event, err error) {
+func (l *loader) event(resource string, scan func(...any) error) (floor, cost int64, e *resources.Event, err error) {
 	var revision, prevRevision sql.NullInt64
 	var op, namespace, name, f, prevFields sql.NullString
 	var data, prevData []byte
-	err = scan(&floor, &revision, &op, &namespace, &name, &prevRevision, &f, &prevFields, &data, &prevData)
+	err = scan(&floor, &revision, &op, &namespace, &name, &prevRevision, &f, &prevFields, &data, &prevData, &cost)
 	if err != nil {
-		return 0, nil, unavailable(err)
+		return 0, 0, nil, unavailable(err)
 	}
 	if !revision.Valid {
 		l.origin = op.String
-		return floor, nil, nil
+		return floor, 0, nil, nil
 	}
 	key := resources.Key{Resource: resource, Namespace: namespace.String, Name: name.String}
 	e = &resources.Event{Revision: revision.Int64}
 	if e.Op, err = parseOp(op.String); err != nil {
-		return 0, nil, err
+		return 0, 0, nil, err
 	}
 	e.Object = l.buildChanged(e.Op, key, e.Revision, data, f)
 	if l.changed == nil {
@@ -114,10 +115,10 @@ func (l *loader) event(resource string, scan func(...any) error) (floor int64, e
 			e.Prev = l.build(key, prevRevision.Int64, prevData, prevFields)
 		}
 		if e.Prev == nil {
-			return 0, nil, &resources.ExpiredError{Requested: prevRevision.Int64, Oldest: e.Revision}
+			return 0, 0, nil, &resources.ExpiredError{Requested: prevRevision.Int64, Oldest: e.Revision}
 		}
 	case resources.Delete:
 		e.Prev = e.Object.At(prevRevision.Int64)
 	}
-	return floor, e, nil
+	return floor, cost, e, nil
 }

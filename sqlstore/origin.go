@@ -30,6 +30,6 @@ func (o *origin) is(name string) bool {
 	return false
 }
 
-// selectHistoryHereSQL is selectHistorySQL with the origin, which is NULL if the counter was last raised somewhere
-// else.
-const selectHistoryHereSQL = historyHeadSQL + `CASE WHEN m.origin = ` + actualSQL + ` THEN m.origin END` + historyMiddleSQL + `meta m` + historyTailSQL
+// selectHistoryHereSQL is selectHistorySQL for Postgres: with the origin, which is NULL if the counter was last raised
+// somewhere else, and with a bound of the bytes ($7).
+const selectHistoryHereSQL = historyHeadSQL + `CASE WHEN m.origin = ` + actualSQL + ` THEN m.origin END` + historyMiddleSQL + `meta m` + historyTailSQL + historyCutSQL

@@ -31,24 +31,34 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
 	// from one state of the database: otherwise a change that was pruned in between would be missing without a trace.
 	// Both databases return the parts of a UNION ALL in order and without a copy; the reader checks the order. In that
 	// row, the column op has the origin, if there can be several. The object before an update is taken from the earlier
-	// change, if that is not in the answer itself.
-	selectHistorySQL = historyHeadSQL + `NULL` + historyMiddleSQL + `meta` + historyTailSQL
+	// change, if that is not in the answer itself. SQLite computes a row when it is read, so the reader just stops.
+	selectHistorySQL = historyHeadSQL + `NULL` + historyMiddleSQL + `meta` + historyTailSQL + `SELECT *, 0 AS cost FROM changes` + historyRangeSQL + `) AS h`
 
 	historyHeadSQL   = `SELECT floor, NULL AS revision, `
 	historyMiddleSQL = ` AS op, NULL AS namespace, NULL AS name, NULL AS prev_revision,
-NULL AS fields, NULL AS prev_fields, NULL AS data, NULL AS prev_data FROM `
+NULL AS fields, NULL AS prev_fields, NULL AS data, NULL AS prev_data, 0 AS cost FROM `
 	historyTailSQL = `
 UNION ALL
 SELECT 0 AS floor, h.revision, h.op, h.namespace, h.name, h.prev_revision, h.fields,
   CASE WHEN ` + elsewhereSQL + ` THEN (SELECT b.fields FROM changes b WHERE b.revision = h.prev_revision) ELSE h.prev_fields END, h.data,
-  CASE WHEN ` + elsewhereSQL + ` THEN (SELECT b.data FROM changes b WHERE b.revision = h.prev_revision) ELSE h.prev_data END
+  CASE WHEN ` + elsewhereSQL + ` THEN (SELECT b.data FROM changes b WHERE b.revision = h.prev_revision) ELSE h.prev_data END, h.cost
 FROM (
-  SELECT * FROM changes
+  `
+	historyRangeSQL = `
   WHERE resource = $1 AND revision > $2 AND revision <= $3
   AND ($4 = '' OR namespace = $4) AND ($5 = '' OR name = $5)
   ORDER BY revision LIMIT $6
-) AS h`
+`
 	elsewhereSQL = `h.op = 'update' AND h.prev_data IS NULL AND h.prev_revision <= $2`
+
+	// historyCutSQL selects the same changes, but none after the one whose cost, added to those before it, reaches so
+	// many bytes: Postgres sends a client all rows, however few of them it reads. cost is about how many bytes of
+	// objects the row has.
+	historyCutSQL = `SELECT g.*, sum(g.cost) OVER (ORDER BY g.revision ROWS UNBOUNDED PRECEDING) - g.cost AS before FROM (
+    SELECT h.*, h.size + CASE WHEN ` + elsewhereSQL + ` THEN coalesce((SELECT b.size FROM changes b WHERE b.revision = h.prev_revision), 0) ELSE 0 END AS cost
+    FROM changes AS h` +
+		historyRangeSQL + `) AS g ORDER BY g.revision
+) AS h WHERE h.before < $7`
 
 	selectRowSQL = `SELECT data, fields FROM objects WHERE resource = $1 AND namespace = $2 AND name = $3 AND revision = $4`
 

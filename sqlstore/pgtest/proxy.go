@@ -27,6 +27,8 @@ type Proxy struct {
 	messages atomic.Int64
 	answers  atomic.Bool
 
+	answered atomic.Int64
+
 	mu    sync.Mutex
 	pairs map[*pair]bool
 	lossy bool
@@ -96,6 +98,9 @@ func (p *Proxy) LoseAfter(bytes int64) {
 	p.each(func(c *pair) { c.bytes.Store(bytes) })
 }
 
+// Answered returns how many bytes the database has sent to its servers, and the proxy has passed on.
+func (p *Proxy) Answered() int64 { return p.answered.Load() }
+
 // Close ends the proxy and all connections through it.
 func (p *Proxy) Close() error {
 	err := p.listener.Close()
@@ -155,6 +160,9 @@ func (c *pair) forward(from, to net.Conn, asks bool) {
 			err = net.ErrClosed
 		}
 		if err == nil {
+			if !asks {
+				c.answered.Add(int64(n))
+			}
 			_, err = to.Write(buffer[:n])
 		}
 		if err != nil {
