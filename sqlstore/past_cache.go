@@ -17,6 +17,9 @@ const (
 	// pastCacheMax bounds the bytes of all past states together: those that are being computed, those that lists are
 	// being written from, and those that are kept. A list that alone needs more is answered with 410.
 	pastCacheMax = 64 << 20
+	// pastCacheMost is how many states are kept at most: every batch looks at each, and a state that equals the present
+	// one takes a few hundred bytes that are not counted.
+	pastCacheMost = 512
 	// pastCacheAge is how long a state is kept after its last use.
 	pastCacheAge = time.Minute
 	// pastCacheWait is how long a list waits for room.
@@ -33,6 +36,7 @@ const (
 type pastCache struct {
 	clock  clock.Clock
 	max    int64
+	most   int
 	wait   time.Duration
 	making chan struct{} // has a value while a state is being computed: one at a time, through one connection
 
@@ -62,7 +66,7 @@ type pastEntry struct {
 func (e *pastEntry) holds() int64 { return e.size + e.collection.replaced.Load() - e.replaced }
 
 func newPastCache(c clock.Clock) *pastCache {
-	return &pastCache{clock: c, max: pastCacheMax, wait: pastCacheWait, making: make(chan struct{}, 1),
+	return &pastCache{clock: c, max: pastCacheMax, most: pastCacheMost, wait: pastCacheWait, making: make(chan struct{}, 1),
 		byKey: map[pastKey]*list.Element{}, freed: make(chan struct{})}
 }
 
@@ -166,15 +170,16 @@ func (p *pastCache) add(entry *pastEntry) {
 	p.trim()
 }
 
-// trim drops kept states, the least recently used first, until they hold at most half of the bound. It is cheap if
-// there are none: every batch calls it, since it may have replaced objects that they hold.
+// trim drops kept states, the least recently used first, until they hold at most half of the bound and are no more than
+// most. It is cheap if there are none: every batch calls it, since it may have replaced objects that they hold.
 func (p *pastCache) trim() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	room := p.max / 2
+	room, kept := p.max/2, 0
 	for e := p.order.Front(); e != nil; {
 		next := e.Next()
-		if room -= e.Value.(*pastEntry).holds(); room < 0 {
+		kept++
+		if room -= e.Value.(*pastEntry).holds(); room < 0 || kept > p.most {
 			p.drop(e)
 		}
 		e = next

@@ -47,6 +47,33 @@ func (p *pastCache) wantBounded(t *testing.T) {
 	}
 }
 
+// Past states without changes hold nothing, and are bounded in number: a client may ask for every revision.
+func TestPastListsAreBoundedInNumber(t *testing.T) {
+	h := newSQLiteHarness(t)
+	before := h.store.revisions.current.Load()
+	made := mustCommit(t, h.store, createMaps(t, 40)...)
+	h.close(t)
+	s := h.open(t) // which has each type, as of the last revision
+	s.pastCache.most = 10
+	for _, o := range made {
+		for range 2 {
+			snapshot, err := s.Snapshot(t.Context(), "secrets", resources.At{Match: resources.Exact, Revision: o.Revision - 1})
+			if err != nil || snapshot.Revision() != o.Revision-1 || snapshot.Count("", "") != 0 {
+				t.Fatalf("at %d: %v", o.Revision-1, err)
+			}
+		}
+	}
+	s.pastCache.mu.Lock()
+	n, keys := s.pastCache.order.Len(), len(s.pastCache.byKey)
+	s.pastCache.mu.Unlock()
+	if n != 10 || keys != n {
+		t.Errorf("%d states are kept, %d by key", n, keys)
+	}
+	if s.pastCache.get(pastKey{"secrets", before}) != nil {
+		t.Error("the least recently used state is kept")
+	}
+}
+
 // Lists at many different past revisions are all answered, and take no more memory than the bound.
 func TestPastListsAreBounded(t *testing.T) {
 	s, objects := newPastCacheHarness(t, 2<<20)
