@@ -52,8 +52,9 @@ func (s *Store) forgetLogs() {
 }
 
 const (
-	// defragmentStep is how many objects are moved at a time.
-	defragmentStep = 512
+	// defragmentStep is how many objects are moved at a time, and defragmentBytes after how many bytes a step ends.
+	defragmentStep  = 512
+	defragmentBytes = 4 << 20
 	// slabSize is how many bytes are allocated together. One object that stays keeps the rest of its slab. An object
 	// larger than slabAlone does not begin a new slab when the rest of the present one is too short, which would waste
 	// that rest; it gets an allocation of its own.
@@ -102,7 +103,7 @@ func (c *collection) defragment() int {
 	var sets recentSets
 	n, unpacked, more := 0, 0, false
 	now.objects.Ascend(first, func(path string, o *resources.Object) bool {
-		if n == defragmentStep || unpacked >= packStep {
+		if n == defragmentStep || unpacked >= packStep || s.placed >= defragmentBytes {
 			more = true
 			return false
 		}
@@ -117,7 +118,7 @@ func (c *collection) defragment() int {
 			unpacked += len(o.Data)
 			next.set(path, o.Packed(s.place, sets.share))
 		default:
-			next.set(path, o.Moved(s.place, sets.share))
+			next.set(path, o.Moved(s.placeSmall, sets.share))
 		}
 		return true
 	})
@@ -149,6 +150,15 @@ func (s *slab) place(b []byte) []byte {
 	s.free = s.free[len(b):]
 	s.placed += copy(placed, b)
 	return placed
+}
+
+// placeSmall leaves bytes where they are if the heap keeps them in a span of their own: nothing is gained by moving
+// those, and copying large objects takes long.
+func (s *slab) placeSmall(b []byte) []byte {
+	if len(b) > slabSize {
+		return b
+	}
+	return s.place(b)
 }
 
 // recentSets are sets of labels or fields of recent objects. Objects come in the order of paths, so the next ones are

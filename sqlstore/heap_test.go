@@ -189,3 +189,40 @@ func TestDefragmentKeepsTheLogForWatches(t *testing.T) {
 		t.Errorf("then moved %d bytes, the log has %d changes", bytes, h.store.logged("configmaps"))
 	}
 }
+
+// A step moves a bounded number of bytes, however large the objects are, and leaves the largest where they are.
+func TestDefragmentInSteps(t *testing.T) {
+	s := newSQLiteHarness(t).store
+	const n, medium, large = 120, 30 << 10, 256 << 10
+	var writes []resources.Write
+	for i := range 3 * n {
+		writes = append(writes, largeMap(t, resources.Create, fmt.Sprintf("map-%05d", i), 0, []int{300, medium, large}[i%3]))
+	}
+	mustCommit(t, s, writes...)
+	before := mustSnapshot(t, s, resources.At{})
+	c := s.collection("configmaps")
+	c.mu.Lock()
+	c.written = defragmentStep
+	c.mu.Unlock()
+	total := 0
+	s.DefragmentHeap(true, func(bytes int) bool {
+		if total += bytes; bytes >= defragmentBytes+medium+slabSize {
+			t.Errorf("a step moved %d bytes", bytes)
+		}
+		return true
+	})
+	if total < n*medium {
+		t.Errorf("%d bytes were moved", total)
+	}
+	after := mustSnapshot(t, s, resources.At{})
+	if diff := cmp.Diff(contents(before), contents(after)); diff != "" {
+		t.Error(diff)
+	}
+	after.Ascend("", "", func(o *resources.Object) bool {
+		was := before.Get(o.Namespace, o.Name)
+		if stays := &was.Data[0] == &o.Data[0]; stays != (len(o.Data) > slabSize) {
+			t.Errorf("%s of %d bytes: stays is %t", o.Name, len(o.Data), stays)
+		}
+		return true
+	})
+}
