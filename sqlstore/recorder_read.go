@@ -92,7 +92,9 @@ func selectRevisions(q resources.RevisionQuery) (statement string, args []any) {
 	if q.Deleted {
 		where = append(where, "op = 'delete'")
 	}
-	statement = selectRevisionsSQL
+	if statement = selectRevisionsAloneSQL; q.Objects {
+		statement = selectRevisionsSQL
+	}
 	if len(where) > 0 {
 		statement += " WHERE " + strings.Join(where, " AND ")
 	}
@@ -117,7 +119,7 @@ func (s *Store) scanRevision(ctx context.Context, scan func(...any) error, objec
 		return r, err
 	}
 	data, fields := row.data, row.fields
-	if len(data) == 0 {
+	if row.length == 0 {
 		r.Unreadable = true
 		return r, nil
 	}

@@ -20,17 +20,25 @@ type revisionRow struct {
 	op, uid            string
 	author, fields     sql.NullString
 	data               []byte
+	length             int // of the data in the database
 }
 
 func (r *revisionRow) args() []any {
 	return []any{r.revision, r.at, r.size, r.op, r.key.Resource, r.key.Namespace, r.key.Name, r.uid, textOrNull(r.author), textOrNull(r.fields), r.data}
 }
 
-// selectRevisionsSQL selects the columns that scan reads.
-const selectRevisionsSQL = `SELECT revision, at, size, op, resource, namespace, name, uid, author, fields, data FROM revisions`
+// selectRevisionsSQL selects the columns that scan reads. selectRevisionsAloneSQL leaves out the objects: only a row
+// whose paths are encrypted, with its object, has data.
+const (
+	selectRevisionsSQL      = revisionHeadSQL + `data` + revisionTailSQL
+	selectRevisionsAloneSQL = revisionHeadSQL + `CASE WHEN fields IS NULL THEN data END` + revisionTailSQL
+
+	revisionHeadSQL = `SELECT revision, at, size, op, resource, namespace, name, uid, author, fields, length(data), `
+	revisionTailSQL = ` FROM revisions`
+)
 
 func (r *revisionRow) scan(scan func(...any) error) error {
-	return scan(&r.revision, &r.at, &r.size, &r.op, &r.key.Resource, &r.key.Namespace, &r.key.Name, &r.uid, &r.author, &r.fields, &r.data)
+	return scan(&r.revision, &r.at, &r.size, &r.op, &r.key.Resource, &r.key.Namespace, &r.key.Name, &r.uid, &r.author, &r.fields, &r.length, &r.data)
 }
 
 // about returns the row's values besides the object, which the checksum covers, too. In the row, the changed paths may
