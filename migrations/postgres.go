@@ -15,6 +15,11 @@ const lockID = 0x726f776c6f636b
 // stepLockTimeout is how long a step waits for readers of a table that it changes.
 const stepLockTimeout = "2s"
 
+// lockTimeout is how long a server waits for another one that changes the schema, before its caller logs that and tries
+// again. idleTimeout is how long a server may hold the lock while it does nothing, because it was stopped or its network
+// is gone, before the database ends its transaction. Tests shorten them.
+var lockTimeout, idleTimeout = "10s", "10s"
+
 // Postgres brings the tables in a schema up to date; without a name, in the first schema of the search path. It uses
 // one transaction, which holds an advisory lock: of servers that start together only one runs the steps, a step that
 // fails leaves nothing behind, and a pooler in between does not matter. Errors: *DirtyError, *NewerError, and those of
@@ -34,6 +39,10 @@ func postgresUp(ctx context.Context, db *sql.DB, schema string, files fs.FS) (er
 			err = errors.Join(err, tx.Rollback())
 		}
 	}()
+	const bound = "SELECT set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true)"
+	if _, err := tx.ExecContext(ctx, bound, lockTimeout, idleTimeout); err != nil {
+		return fmt.Errorf("bound the waiting for other servers: %w", err)
+	}
 	if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", int64(lockID)); err != nil {
 		return fmt.Errorf("lock the migrations: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io/fs"
 	"net"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/rowlock/rowlock/sqlstore/pgtest"
@@ -162,5 +164,49 @@ func TestPostgresCutWhileMigrating(t *testing.T) {
 	}
 	if failed < 10 {
 		t.Errorf("it was cut only %d times", failed)
+	}
+}
+
+// stuckFiles are migrations that cannot be read until they are released.
+type stuckFiles struct {
+	fs.FS
+	stuck, released chan struct{}
+}
+
+func (f stuckFiles) Open(name string) (fs.File, error) {
+	select {
+	case <-f.stuck:
+	default:
+		close(f.stuck)
+	}
+	<-f.released
+	return f.FS.Open(name)
+}
+
+// A server that gets stuck while it changes the schema stops no other one for ever: those that wait are told so, and
+// the database ends the stuck one's transaction.
+func TestPostgresStuckWhileMigrating(t *testing.T) {
+	defer func(lock, idle string) { lockTimeout, idleTimeout = lock, idle }(lockTimeout, idleTimeout)
+	lockTimeout, idleTimeout = "50ms", "1h"
+	ctx := t.Context()
+	db := openPostgres(t)
+	for _, ends := range []bool{false, true} {
+		if ends {
+			lockTimeout, idleTimeout = "1h", "200ms"
+		}
+		first := stuckFiles{files, make(chan struct{}), make(chan struct{})}
+		done := make(chan error)
+		go func() { done <- postgresUp(ctx, db, "", first) }()
+		<-first.stuck
+		err := Postgres(ctx, db, "")
+		var refused *pgconn.PgError
+		if waited := errors.As(err, &refused) && refused.Code == "55P03"; waited == ends || err != nil && ends {
+			t.Errorf("beside a stuck server that the database ends (%t): %v", ends, err)
+		}
+		close(first.released)
+		if err := <-done; (err == nil) == ends {
+			t.Errorf("the stuck server that the database ends (%t): %v", ends, err)
+		}
+		exec(t, db, "DROP TABLE IF EXISTS revisions, recording, servers, changes, objects, meta, schema_migrations")
 	}
 }
