@@ -43,25 +43,39 @@ func (s *Store) trimLog() {
 // commitBatch commits those requests of a batch that it can, and answers all of them. A database that refuses a batch
 // does not say which request is the reason: each is then committed alone, so that the others do not fail with it.
 func (s *Store) commitBatch(requests []*request) {
-	if s.commitTogether(requests) {
+	if s.commitTwice(requests) {
 		return
 	}
 	s.logger.Warn("the database refuses something in a batch, its requests are committed one by one", "requests", len(requests))
 	for _, r := range requests {
-		s.commitTogether([]*request{r})
+		s.commitTwice([]*request{r})
 	}
+}
+
+// errAgain says that nothing was written, and that a second attempt goes another way than the first. It comes with
+// resources.ErrUnavailable.
+var errAgain = errors.New("the next attempt may succeed at once")
+
+// commitTwice is commitTogether, which it calls again if that may succeed. The requests are checked anew: other servers
+// may have written meanwhile.
+func (s *Store) commitTwice(requests []*request) (answered bool) {
+	answered, again := s.commitTogether(requests, false)
+	if again {
+		answered, _ = s.commitTogether(requests, true)
+	}
+	return answered
 }
 
 // commitTogether commits those requests that it can in one transaction and answers all of them. It returns false, with
 // nothing written and no request answered, if the database refused the transaction and the reason may be one of several
-// requests, or the batch's prune.
-func (s *Store) commitTogether(requests []*request) (answered bool) {
+// requests, or the batch's prune; or, with again, if this was not the last attempt and another one may succeed.
+func (s *Store) commitTogether(requests []*request, last bool) (answered, again bool) {
 	tx, err := s.begin()
 	if err != nil {
 		s.failure.set(err)
 		s.queue.noteCommit(len(requests))
 		answerAll(requests, fmt.Errorf("begin a commit: %w", err))
-		return true
+		return true, false
 	}
 	defer s.applying.Unlock()
 	started, uncut := s.clock.Now(), s.uncut
@@ -79,12 +93,15 @@ func (s *Store) commitTogether(requests []*request) (answered bool) {
 		}
 	}
 	if len(added) > 0 {
-		err = s.write(tx, p, started)
+		err = s.write(tx, p, started, last)
 	} else {
 		tx.rollback()
 	}
-	if errors.Is(err, resources.ErrRefused) && (len(requests) > 1 || s.uncut != uncut) {
-		return false
+	switch {
+	case errors.Is(err, errAgain) && !last:
+		return false, true
+	case errors.Is(err, resources.ErrRefused) && (len(requests) > 1 || s.uncut != uncut):
+		return false, false
 	}
 	s.queue.noteCommit(len(requests))
 	answerAll(added, err)
@@ -93,7 +110,7 @@ func (s *Store) commitTogether(requests []*request) (answered bool) {
 	for _, r := range refused {
 		r.refuse(err)
 	}
-	return true
+	return true, false
 }
 
 func answerAll(requests []*request, err error) {
@@ -147,8 +164,9 @@ func (s *Store) begin() (transaction, error) {
 }
 
 // write makes the changes of a batchBuilder durable and visible. Errors: resources.ErrRefused,
-// resources.ErrUnavailable, resources.ErrUnknownOutcome. Called with applying.
-func (s *Store) write(tx transaction, p *batchBuilder, now time.Time) error {
+// resources.ErrUnavailable, resources.ErrUnknownOutcome; errAgain, which is no failure of the store unless it is the
+// last attempt. Called with applying.
+func (s *Store) write(tx transaction, p *batchBuilder, now time.Time, last bool) error {
 	b := &batch{at: now.UnixMilli(), revision: p.revision, floor: p.floor, changes: p.changes}
 	for i := range b.changes {
 		b.size += b.changes[i].size()
@@ -157,6 +175,9 @@ func (s *Store) write(tx transaction, p *batchBuilder, now time.Time) error {
 	err := tx.commit(b)
 	if errors.Is(err, resources.ErrUnknownOutcome) && s.peers == nil { // with peers, the next batch reads the log first
 		err = s.ascertain(b, err)
+	}
+	if errors.Is(err, errAgain) && !last {
+		return err
 	}
 	if err != nil && b.cut != nil {
 		s.uncut = true

@@ -99,7 +99,8 @@ type driver interface {
 type transaction interface {
 	// commit writes a batch: every change into the log, the last state of every object, the counter. Errors:
 	// resources.ErrRefused if nothing was written and a retry of the same batch would fail as well;
-	// resources.ErrUnavailable if nothing was written; resources.ErrUnknownOutcome.
+	// resources.ErrUnavailable if nothing was written; with errAgain too, if the same may succeed at once;
+	// resources.ErrUnknownOutcome.
 	commit(*batch) error
 	// floor is a revision after which the log has every change, and keeps it until commit: an update of an object that
 	// was last changed after it is stored without the object before.

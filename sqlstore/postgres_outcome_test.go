@@ -95,3 +95,73 @@ func TestNotifiesAgain(t *testing.T) {
 		t.Error("the queue counts as full for ever")
 	}
 }
+
+// fullQueue is a database whose first commits with a notification fail, because the queue of notifications is full.
+type fullQueue struct {
+	*postgresDriver
+	times *int
+}
+
+func (d fullQueue) begin(after int64) (transaction, *page, error) {
+	tx, page, err := d.postgresDriver.begin(after)
+	if err != nil || *d.times == 0 {
+		return tx, page, err
+	}
+	*d.times--
+	return fullTransaction{tx, d.postgresDriver}, page, nil
+}
+
+type fullTransaction struct {
+	transaction
+	driver *postgresDriver
+}
+
+func (t fullTransaction) commit(*batch) error {
+	t.rollback()
+	return t.driver.noteFull(unusable(&pgconn.PgError{Code: "54000", SeverityUnlocalized: "ERROR", Routine: "PreCommit_Notify"}))
+}
+
+// TestCommitsAgainWithoutANotification checks that a batch that meets a full queue of notifications is committed by the next attempt, each
+// request of it once and in its order, and that a queue that stays full is told to the clients after two attempts.
+func TestCommitsAgainWithoutANotification(t *testing.T) {
+	h := newPostgresHarness(t)
+	s, peer := h.store, h.openPeer(t)
+	start := mustCommit(t, s, createMap(t, "there"))[0].Revision
+	w, err := peer.Watch(testContext(t), resources.WatchOptions{Resource: "configmaps", After: start})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	working, times := s.db.driver, 0
+	commit := func(failures int, writes ...resources.Write) []error {
+		commits := make([][]resources.Write, len(writes))
+		for i, w := range writes {
+			commits[i] = []resources.Write{w}
+		}
+		return commitInOneBatch(t, s, func() {
+			times = failures
+			s.db.driver = fullQueue{working.(*postgresDriver), &times}
+		}, commits...)
+	}
+	errs := commit(1, createMap(t, "a"), createMap(t, "there"), createMap(t, "b"), createMap(t, "b"))
+	for i, want := range []error{nil, resources.ErrExists, nil, resources.ErrExists} {
+		if !errors.Is(errs[i], want) || errors.Is(errs[i], resources.ErrUnavailable) {
+			t.Errorf("request %d: %v, want %v", i, errs[i], want)
+		}
+	}
+	if err := s.failure.get(); err != nil {
+		t.Errorf("the database counts as failed: %v", err)
+	}
+	if errs := commit(2, createMap(t, "c")); !errors.Is(errs[0], resources.ErrUnavailable) || errors.Is(errs[0], resources.ErrRefused) {
+		t.Errorf("while the queue stays full: %v", errs[0])
+	}
+	if errs := commit(0, createMap(t, "d")); errs[0] != nil {
+		t.Error(errs[0])
+	}
+	if events := collect(testContext(t), t, w, "d"); len(events) != 3 || events[0].Revision != start+1 || events[1].Object.Name != "b" || events[2].Revision != start+3 {
+		t.Errorf("the other server saw %d events: %v", len(events), events)
+	}
+	release := holdCommitter(t, s)
+	s.db.driver = working
+	release()
+}

@@ -168,9 +168,16 @@ func (t *postgresTransaction) commit(b *batch) error {
 	if t.legacy || t.heard {
 		t.queueNotify(s, b.revision)
 	}
-	err := t.finish(s, b)
-	t.driver.crowded = t.driver.crowded || isQueueFull(err)
-	return err
+	return t.driver.noteFull(t.finish(s, b))
+}
+
+// noteFull notes that a commit failed because the queue of notifications is full: the next one goes without one.
+func (p *postgresDriver) noteFull(err error) error {
+	if !isQueueFull(err) {
+		return err
+	}
+	p.crowded = true
+	return fmt.Errorf("%w: %w", errAgain, err)
 }
 
 // queueNotify queues the notification. While PostgreSQL's queue of notifications is full, which all databases of the cluster share, the commit
