@@ -107,10 +107,12 @@
 //
 // # Locks
 //
-// Store.applying is held by the goroutine that changes the cache: the committer from planning to apply, the peers while
-// they read the log. It is the only lock that is held across statements; a caller that waits for it under a context can
-// give up. The database's lock of the counter comes before it, except in the committer, the only goroutine that takes
-// both.
+// Store.applying is held by the goroutine that changes the cache: the committer from planning to apply, and while it
+// heals; the peers while they take a page of the log into the cache, but not while they read it. peers.reading is held by
+// the one that reads the log, and comes before applying; the committer takes it only between transactions. No other lock
+// is held across statements; a caller that waits for one of the two under a context can give up. The database's lock of
+// the counter comes before applying, except in the committer, the only goroutine that takes both: so nothing that holds
+// applying may wait for a connection of the pool.
 //
 // Inside it, collection.mu guards the log and the watches of a collection, and orders changes of the tree pointer. No
 // lock is taken inside that one. revisions.mu, recent.mu, pastCache.mu, catchUps.mu, queue.mu, janitor.mu and

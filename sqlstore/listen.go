@@ -43,7 +43,7 @@ func (l *listener) run() {
 
 // lookElsewhere reads the log through the pool when no connection to listen through can be made: if the database has no
 // free connection, the pool's may last for long, and a server that is ready and answers reads at "most recent" would
-// let watches stand still. If the database does not answer, writers wait for this only for limits.ping.
+// let watches stand still. If the database does not answer, other readers of the log wait for this only for limits.ping.
 func (l *listener) lookElsewhere() {
 	ctx, cancel := context.WithTimeout(l.ctx, l.peers.db.limits.ping)
 	defer cancel()

@@ -15,6 +15,7 @@ type peers struct {
 	store   *Store
 	db      *postgresDriver
 	recent  recent
+	reading turn // held by the one that reads the log through step
 	listen  listener
 	session *Session           // nil: there is a pooler in between
 	cancel  context.CancelFunc // ends the goroutines of the peers
@@ -23,7 +24,7 @@ type peers struct {
 
 func newPeers(s *Store, d *postgresDriver) *peers {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &peers{store: s, db: d, cancel: cancel}
+	p := &peers{store: s, db: d, reading: newTurn(), cancel: cancel}
 	s.db.origin.astray = p.healLater
 	if !d.pooled {
 		p.session = newSession(s, d.locks)
@@ -75,6 +76,9 @@ func (p *peers) catchUp(ctx context.Context, from asker, revision int64) error {
 // The committer holds applying until its own COMMIT is answered. step does not wait for that lock if the cache has the
 // revision, or gets it from the committer meanwhile: the cache never goes back, so a cache at the revision needs no
 // lock.
+//
+// The page is read without applying, for which the committer waits while it holds the counter, and all servers with it:
+// the read may have to wait for a connection. So the committer may bring the cache further before step takes the page.
 func (p *peers) step(ctx context.Context, from asker, revision int64) (*page, error) {
 	s := p.store
 	var reached <-chan struct{}
@@ -86,11 +90,15 @@ func (p *peers) step(ctx context.Context, from asker, revision int64) (*page, er
 		defer forget()
 		reached = ready
 	}
+	if locked, err := p.reading.lockUnless(ctx, reached); err != nil || !locked {
+		return nil, err
+	}
+	defer p.reading.Unlock()
 	if locked, err := s.applying.lockUnless(ctx, reached); err != nil || !locked {
 		return nil, err
 	}
-	defer s.applying.Unlock()
 	seen := s.position
+	s.applying.Unlock()
 	if revision > 0 && seen.revision >= revision {
 		return nil, nil
 	}
@@ -98,6 +106,10 @@ func (p *peers) step(ctx context.Context, from asker, revision int64) (*page, er
 	if err != nil {
 		return nil, err
 	}
+	if locked, err := s.applying.lockUnless(ctx, reached); err != nil || !locked {
+		return nil, err
+	}
+	defer s.applying.Unlock()
 	err = s.take(found, seen)
 	if errors.Is(err, errAstray) {
 		p.healLater()
@@ -109,10 +121,15 @@ func (p *peers) step(ctx context.Context, from asker, revision int64) (*page, er
 // errAstray says that the database does not continue the cache, which has to be loaded again.
 var errAstray = errors.New("the database is not a continuation of what this server has seen")
 
-// take brings a page that was read at a position into the cache. Called with applying.
+// take brings a page that was read at a position into the cache, which may have come further since. Of the page, only
+// the changes after the cache's position count, and they have to continue it without a gap (page.events), whenever the
+// page was read. Called with applying.
 func (s *Store) take(p *page, seen position) error {
 	if p.astray(seen) {
 		return errAstray
+	}
+	if p.revision < s.position.revision {
+		return nil // all that it tells is older than the cache; it may even come from a primary that was replaced since
 	}
 	if p.revision > s.position.revision && p.floor > s.position.revision {
 		return fmt.Errorf("%w: history was pruned up to %d, the cache is at %d", errAstray, p.floor, s.position.revision)
@@ -122,10 +139,12 @@ func (s *Store) take(p *page, seen position) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errAstray, err)
 	}
-	if len(events) == 0 && p.revision > s.position.revision {
+	if len(p.rows) == 0 && p.revision > s.position.revision {
 		return fmt.Errorf("%w: the log has nothing between %d and %d", errAstray, s.position.revision, p.revision)
 	}
-	s.historyBytes.Store(p.historyBytes)
+	if p.floor >= s.floor.Load() { // otherwise the page is from before a prune, which knows better
+		s.historyBytes.Store(p.historyBytes)
+	}
 	s.raiseFloor(p.floor)
 	s.budget.evictTo(p.floor)
 	if len(events) == 0 {

@@ -116,7 +116,7 @@ func TestLostInTheMiddleOfAStatement(t *testing.T) {
 	}
 }
 
-// If the database does not answer, lookElsewhere releases the cache's lock soon, however long a page may take.
+// If the database does not answer, lookElsewhere releases the lock of those that read the log soon, however long a page may take.
 func TestLookElsewhereIsBrief(t *testing.T) {
 	t.Parallel()
 	h, c := newBreakable(t)
