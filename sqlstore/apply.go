@@ -39,6 +39,14 @@ func (s *Store) collection(resource string) *collection {
 	if c, ok := s.collections.Load(resource); ok {
 		return c.(*collection)
 	}
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	return s.create(resource)
+}
+
+// create is collection, called with creating: a collection that was made with the revision of an earlier load, and added
+// after reload had replaced the others, would claim to know that nothing happened between the two.
+func (s *Store) create(resource string) *collection {
 	loaded := s.loaded.Load()
 	c := &collection{resource: resource, packs: slices.Contains(s.options.Packed, resource), logStart: loaded, announced: loaded}
 	c.tree.Store(&tree{last: loaded})

@@ -111,12 +111,13 @@
 // heals; the peers while they take a page of the log into the cache, but not while they read it. peers.reading is held by
 // the one that reads the log, and comes before applying; the committer takes it only between transactions. No other lock
 // is held across statements; a caller that waits for one of the two under a context can give up. The database's lock of
-// the counter comes before applying, except in the committer, the only goroutine that takes both: so nothing that holds
-// applying may wait for a connection of the pool.
+// the counter comes before applying, except in the committer, the only goroutine that takes both: so no
+// other goroutine may wait for a connection while it holds applying.
 //
-// Inside it, collection.mu guards the log and the watches of a collection, and orders changes of the tree pointer. No
-// lock is taken inside that one. revisions.mu, recent.mu, pastCache.mu, catchUps.mu, queue.mu, janitor.mu and
-// Session.mu are leaves as well.
+// Inside it, Store.creating is held while a collection is added, and while reload replaces all: each begins at the last
+// load. Inside that one, collection.mu guards the log and the watches of a collection, and orders changes of the tree
+// pointer. No lock is taken inside that one. revisions.mu, recent.mu, pastCache.mu, catchUps.mu, queue.mu, janitor.mu
+// and Session.mu are leaves as well.
 //
 // # Goroutines
 //

@@ -225,19 +225,7 @@ func (s *Store) reload(ctx context.Context) error {
 	s.raiseFloor(m.floor)
 	s.catchUps.clear()
 	s.pastCache.clear()
-	s.loaded.Store(m.revision) // for collections that are created from now on
-	for resource := range trees {
-		s.collection(resource)
-	}
-	s.collections.Range(func(resource, c any) bool {
-		t, ok := trees[resource.(string)]
-		if !ok {
-			t = &tree{}
-		}
-		t.last = m.revision
-		c.(*collection).replace(t)
-		return true
-	})
+	s.replaceAll(trees, m.revision)
 	s.budget.queue, s.budget.used = nil, 0
 	s.historyBytes.Store(m.historyBytes)
 	s.position = position{m.revision, m.at.Int64}
@@ -248,6 +236,26 @@ func (s *Store) reload(ctx context.Context) error {
 	})
 	s.janitor.noteForeign(s.clock.Now())
 	return nil
+}
+
+// replaceAll replaces the trees of all collections by those of a revision, and makes it the revision of collections that
+// are created from now on.
+func (s *Store) replaceAll(trees map[string]*tree, revision int64) {
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	s.loaded.Store(revision)
+	for resource := range trees {
+		s.create(resource)
+	}
+	s.collections.Range(func(resource, c any) bool {
+		t, ok := trees[resource.(string)]
+		if !ok {
+			t = &tree{}
+		}
+		t.last = revision
+		c.(*collection).replace(t)
+		return true
+	})
 }
 
 // turn is a lock whose callers can stop waiting for it.

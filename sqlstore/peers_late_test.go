@@ -239,3 +239,48 @@ func TestReadsBesideCommitsOnTwoServers(t *testing.T) {
 	stopped.Store(true)
 	others.Wait()
 }
+
+// A collection that is created while the cache is loaded again begins where all others do. Otherwise a watch of its type
+// would pass over the changes between the two loads, which may be lost, instead of ending with an ExpiredError.
+func TestCollectionsCreatedBesideAReload(t *testing.T) {
+	s := newPostgresHarness(t).store
+	holdCommitter(t, s)                        // nothing else changes the cache
+	s.options.Packed = make([]string, 100_000) // so that it takes long to create a collection
+	for round := range 10 {
+		if err := s.peers.db.run("UPDATE meta SET origin = 'elsewhere'").scan(); err != nil {
+			t.Fatal(err)
+		}
+		if jumped, err := s.peers.db.settle(s.position); err != nil || !jumped {
+			t.Fatalf("the counter jumped: %t, %v", jumped, err)
+		}
+		var creating sync.WaitGroup
+		var done atomic.Bool
+		for i := range 4 {
+			creating.Go(func() {
+				for n := 0; !done.Load(); n++ {
+					s.collection(strconv.Itoa(round) + "-" + strconv.Itoa(i) + "-" + strconv.Itoa(n))
+				}
+			})
+		}
+		s.applying.Lock()
+		err := s.reload(t.Context())
+		s.applying.Unlock()
+		done.Store(true)
+		creating.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.collections.Range(func(resource, value any) bool {
+			c := value.(*collection)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if last := c.tree.Load().last; c.logStart != s.position.revision || last != c.logStart {
+				t.Errorf("%s begins at %d, and its tree at %d; the cache was loaded at %d", resource, c.logStart, last, s.position.revision)
+			}
+			return true
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}

@@ -29,7 +29,8 @@ type Store struct {
 	sealer  *sealer // of the database
 	metrics *metrics
 
-	collections sync.Map // of *collection, by resource
+	collections sync.Map   // of *collection, by resource
+	creating    sync.Mutex // held while a collection is added
 	revisions   revisions
 	loaded      atomic.Int64 // the revision that the cache was loaded at
 	floor       atomic.Int64 // as in the table meta, or behind it for a moment
