@@ -100,6 +100,9 @@ func cutOff(ctx context.Context, r *http.Request, w *echo.Response) (stop func()
 	if r.ProtoMajor == 1 && r.ContentLength != 0 {
 		_ = c.SetReadDeadline(until) // InTime resets it after the body, or net/http for the next request
 	}
+	if r.ProtoMajor == 2 {
+		return func() {} // the deadline belongs to the stream, and bounds what is sent when the handler has returned
+	}
 	return func() {
 		// Flush first: without a deadline the rest of the response would wait forever for a client that does not read.
 		if time.Now().Before(until) || !w.Committed || c.Flush() == nil {

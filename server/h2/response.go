@@ -194,6 +194,9 @@ func (w *response) push(last, rests bool) error {
 	st, c := w.st, w.st.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if last && st.until.IsZero() { // a client that grants no window would keep the data and the goroutine for as long as it likes
+		st.limitWrites(time.Now().Add(c.srv.endMost))
+	}
 	err := c.waitForRoom(st)
 	if err == nil {
 		err = w.gather(last)
@@ -219,8 +222,8 @@ func (w *response) push(last, rests bool) error {
 }
 
 // refuse ends the stream of a client that is still sending its body after the response, with a RST_STREAM that asks it to stop (RFC 9113, 8.1). The
-// response is sent before and separately: clients that find both in one read drop it (curl up to 7.88, for one). The handler has returned, so no
-// write deadline applies any more: a client that does not read is hurried as at the end of a stream. The caller holds mu, and flushes.
+// response is sent before and separately: clients that find both in one read drop it (curl up to 7.88, for one). A write cannot be interrupted by
+// the stream's deadline: a client that does not read is hurried as at the end of a stream. The caller holds mu, and flushes.
 func (c *conn) refuse(st *stream) {
 	c.hurry()
 	turn := c.acquire(st) == nil
@@ -335,7 +338,8 @@ func (w *response) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline sets the time at which the stream is reset.
+// SetWriteDeadline sets the time at which the stream is reset, unless its response is sent by then. It remains set when the handler returns; a
+// response without one must be sent within endMost after that.
 func (w *response) SetWriteDeadline(at time.Time) error {
 	c := w.st.c
 	c.mu.Lock()

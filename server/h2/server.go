@@ -23,6 +23,7 @@ type server struct {
 	http       *http.Server
 	maxStreams int
 	writeMost  time.Duration
+	endMost    time.Duration
 	work       workers
 
 	serving sync.WaitGroup
@@ -32,7 +33,7 @@ type server struct {
 }
 
 func newServer(s *http.Server) *server {
-	srv := &server{http: s, maxStreams: 100, writeMost: writeMost, conns: map[*conn]struct{}{}}
+	srv := &server{http: s, maxStreams: 100, writeMost: writeMost, endMost: endMost, conns: map[*conn]struct{}{}}
 	if s.HTTP2 != nil && s.HTTP2.MaxConcurrentStreams > 0 {
 		srv.maxStreams = s.HTTP2.MaxConcurrentStreams
 	}

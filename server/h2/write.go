@@ -18,6 +18,9 @@ const (
 	outRoom, midRoom, wideRoom = 32 << 10, 64 << 10, outMost + 2*copyMost
 	// writeMost is how long a client may take to read up to largeRoom and outMost bytes, once something waits for that.
 	writeMost = 30 * time.Second
+	// endMost is how long the end of a response without a deadline, such as that of a log, may wait for the window of a client that has not asked for
+	// it yet.
+	endMost = time.Hour
 	// mostRounds is how often a writer sends what others have buffered meanwhile, before it leaves that to a goroutine.
 	mostRounds = 16
 )

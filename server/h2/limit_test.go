@@ -1,0 +1,49 @@
+package h2
+
+import (
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// A response that is complete before its client grants a window is given up eventually, although the handler has removed its deadline. Otherwise its
+// data and its goroutine would remain for as long as the client likes.
+func TestUnreadResponseIsReset(t *testing.T) {
+	c := newRawClient(t, 10, func(w http.ResponseWriter, _ *http.Request) {
+		deadlines := http.NewResponseController(w)
+		_ = deadlines.SetWriteDeadline(time.Now().Add(time.Hour))
+		_, _ = io.WriteString(w, "never read")
+		_ = deadlines.SetWriteDeadline(time.Time{})
+	}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	c.heard()
+	own := c.connection()
+	own.mu.Lock()
+	own.srv.endMost = time.Millisecond
+	own.mu.Unlock()
+	c.open(1, "/", true)
+	c.must(c.nc.SetReadDeadline(time.Now().Add(time.Minute))) // instead of waiting for ever
+	c.resetWith(1, http2.ErrCodeInternal)
+}
+
+// A deadline that remains when the handler returns is kept: it is that of the request.
+func TestDeadlineOutlivesHandler(t *testing.T) {
+	at := time.Now().Add(time.Hour)
+	c := newRawClient(t, 10, func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(at)
+		_, _ = io.WriteString(w, "read late")
+	}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	c.heard()
+	own := c.connection()
+	c.open(1, "/", true)
+	c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameHeaders }) // it waits for the window
+	own.mu.Lock()
+	if st := own.streams[1]; st == nil || !st.until.Equal(at) {
+		t.Errorf("it is not limited by its deadline: %+v", st)
+	}
+	own.mu.Unlock()
+	c.must(c.WriteWindowUpdate(1, 100))
+	c.data(1, "read late")
+}
