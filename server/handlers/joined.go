@@ -23,7 +23,7 @@ func (q *request) joined(l *codec.Items) error {
 func (q *request) join(w io.Writer, l *codec.Items) error {
 	j := runs.NewJoint(w)
 	_, _ = j.Write(l.Head) // Close returns the error again
-	form := runs.Form{Type: q.served.Type, Name: l.Form}
+	form := q.served.FormID(l.Form, true)
 	for from := 0; from < len(l.Objects); {
 		to := endOfRun(l, from)
 		run, err := q.runs.Get(form, l.Objects[from:to], func(w io.Writer) error { return l.Range(w, from, to) })

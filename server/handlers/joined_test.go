@@ -8,9 +8,12 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+	"weak"
 
 	"github.com/tidwall/gjson"
 )
@@ -130,6 +133,29 @@ func revisionIn(list []byte) string {
 	_, rest, _ := bytes.Cut(list, []byte("ConfigMapList\x12"))
 	_, rest, _ = bytes.Cut(rest, []byte{0x12})
 	return string(rest[1 : 1+rest[0]])
+}
+
+// The compressed parts of a list keep no type alive that was replaced.
+func TestCompressedListOfReplacedType(t *testing.T) {
+	a := newAPI(t)
+	a.serveToys(toyVersions...)
+	note := strings.Repeat("some text that compresses well ", 130)
+	for i := range 50 {
+		a.run(exchange{do: "POST " + toys, body: fmt.Sprintf(
+			`{"apiVersion":"toys.example.org/v1","kind":"Toy","metadata":{"name":"t%d","annotations":{"note":%q}},"spec":{"color":"red"}}`, i, note), code: 201})
+	}
+	typ, _ := a.registry.Catalog().Type("toys.toys.example.org")
+	old := weak.Make(typ)
+	if w := a.ask("GET", toys, "application/json", "gzip", ""); w.Header().Get("Content-Encoding") != "gzip" {
+		t.Fatalf("the list is not compressed: %d, %v", w.Code, w.Header())
+	}
+	a.serveToys(toyVersions...)
+	for began := time.Now(); old.Value() != nil; runtime.Gosched() {
+		if time.Since(began) > patience {
+			t.Fatal("the replaced type is kept")
+		}
+		runtime.GC()
+	}
 }
 
 // As kube-apiserver does, Rowlock compresses bodies of more than 128 KiB, to the byte.

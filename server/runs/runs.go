@@ -48,12 +48,6 @@ type Run struct {
 	shift uint32 // shift(size)
 }
 
-// Form is the part of a run's key besides the objects: a type and an encoding. It is compared by value.
-type Form struct {
-	Type *resources.Type
-	Name string
-}
-
 // Cache has the most recently used runs, as far as there is room.
 type Cache struct {
 	room int // bytes
@@ -69,7 +63,7 @@ func NewCache(room int) *Cache { return &Cache{room: room, kept: map[key]*list.E
 
 // key identifies a run. sum is a hash of its objects' revisions.
 type key struct {
-	form Form
+	form string
 	sum  uint64
 }
 
@@ -84,10 +78,11 @@ type entry struct {
 	size      int // bytes in used; 0 before the run is made; guarded by Cache.mu
 }
 
-// Get returns the run of objects, as written by write, from the cache or made. If several lists need it at once, one of them makes it. Runs with an
-// object without a revision, and failed ones, are not cached.
-func (c *Cache) Get(f Form, objects []*resources.Object, write func(io.Writer) error) (*Run, error) {
-	e := c.find(f, objects)
+// Get returns the run of objects, as written by write, from the cache or made. form identifies the type and the encoding; it is a text, because the
+// cache must keep no type alive that is replaced or gone. If several lists need a run at once, one of them makes it. Runs with an object without a
+// revision, and failed ones, are not cached.
+func (c *Cache) Get(form string, objects []*resources.Object, write func(io.Writer) error) (*Run, error) {
+	e := c.find(form, objects)
 	if e == nil {
 		return compress(write)
 	}
@@ -103,7 +98,7 @@ func (c *Cache) Get(f Form, objects []*resources.Object, write func(io.Writer) e
 var errUnfinished = errors.New("the run was not made")
 
 // find returns the entry of objects, which becomes the most recently used one.
-func (c *Cache) find(f Form, objects []*resources.Object) *entry {
+func (c *Cache) find(form string, objects []*resources.Object) *entry {
 	revisions := make([]int64, len(objects))
 	text := make([]byte, 0, 8*len(objects))
 	for i, o := range objects {
@@ -113,7 +108,7 @@ func (c *Cache) find(f Form, objects []*resources.Object) *entry {
 		revisions[i] = o.Revision
 		text = binary.LittleEndian.AppendUint64(text, uint64(o.Revision))
 	}
-	k := key{f, maphash.Bytes(seed, text)}
+	k := key{form, maphash.Bytes(seed, text)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at, ok := c.kept[k]; ok {

@@ -139,11 +139,11 @@ func writes(all []*resources.Object) (func(io.Writer) error, *atomic.Int64) {
 // cached.
 func TestRunsAreKept(t *testing.T) {
 	c := NewCache(1 << 20)
-	get := func(f Form, revisions ...int64) bool {
+	get := func(form string, revisions ...int64) bool {
 		t.Helper()
 		all := objects(revisions...)
 		write, asked := writes(all)
-		r, err := c.Get(f, all, write)
+		r, err := c.Get(form, all, write)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,9 +152,9 @@ func TestRunsAreKept(t *testing.T) {
 		}
 		return asked.Load() == 1
 	}
-	one, two := Form{Name: "one"}, Form{Type: &resources.Type{}, Name: "one"}
+	one, two := "one", "two"
 	for i, row := range []struct {
-		form      Form
+		form      string
 		revisions []int64
 		made      bool
 	}{
@@ -188,14 +188,14 @@ func TestRunsHaveABudget(t *testing.T) {
 	favourite := objects(1)
 	for i := range int64(1000) {
 		all := objects(i + 2)
-		if _, err := c.Get(Form{}, all, func(w io.Writer) error {
+		if _, err := c.Get("", all, func(w io.Writer) error {
 			_, err := w.Write(text(1, byte(i)))
 			return err
 		}); err != nil {
 			t.Fatal(err)
 		}
 		write, asked := writes(favourite)
-		if _, err := c.Get(Form{}, favourite, write); err != nil {
+		if _, err := c.Get("", favourite, write); err != nil {
 			t.Fatal(err)
 		}
 		if i > 0 && asked.Load() != 0 {
@@ -224,7 +224,7 @@ func TestRunsConcurrently(t *testing.T) {
 			for range 300 {
 				all := objects(int64(random.IntN(40)+1), 100)
 				write, _ := writes(all)
-				r, err := c.Get(Form{}, all, write)
+				r, err := c.Get("", all, write)
 				if err != nil {
 					t.Error(err)
 					return
