@@ -328,12 +328,12 @@ func alreadyExists(ctx context.Context, s Reader, t *Type, key Key, obj runtime.
 	if gerr != nil {
 		return err
 	}
-	hub, derr := t.DecodeHub(current)
+	kept, derr := t.decodeKept(current)
 	if derr != nil {
 		return err
 	}
 	var status *apierrors.StatusError
-	if m, merr := meta.Accessor(hub); merr == nil && m.GetDeletionTimestamp() != nil && errors.As(err, &status) {
+	if m, merr := meta.Accessor(kept); merr == nil && m.GetDeletionTimestamp() != nil && errors.As(err, &status) {
 		status.ErrStatus.Message = "object is being deleted: " + status.ErrStatus.Message
 	}
 	return err

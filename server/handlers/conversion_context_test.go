@@ -38,6 +38,7 @@ func TestConversionEndsWithItsRequest(t *testing.T) {
 	for _, do := range []struct{ method, path, body string }{
 		{"GET", widgetsAsV2 + "/a", ""},
 		{"GET", widgetsAsV2, ""},
+		{"GET", widgetsAsV2 + "/a/scale", ""},
 		{"POST", widgetsAsV2, widgetAsV2("c", `{"other":1}`)},
 		{"PATCH", widgetsAsV2 + "/a", `{"spec":{"other":2}}`},
 	} {

@@ -104,3 +104,18 @@ func TestMetadataByTheRulesOfItsVersion(t *testing.T) {
 		exchange{do: "PATCH " + widgets + "/a", header: partialPatch(asMergePatch), body: `{"metadata":{"labels":{"a":"b"}}}`, code: 422},
 		exchange{do: "PATCH " + widgets + "/a", header: asMergePatch, body: `{"metadata":{"labels":{"a":"b"}}}`, code: 422})
 }
+
+// A create whose name is taken calls no webhook to find out whether the object is being deleted.
+func TestCreateOverObjectOfAnotherVersion(t *testing.T) {
+	a, hook := newAPI(t), newConverter(t)
+	a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201},
+		exchange{do: "POST " + widgets, body: finalized("a"), code: 201},
+		exchange{do: "DELETE " + widgets + "/a", code: 200}, storeIn("v2"))
+	hook.down()
+	hook.asked()
+	for _, query := range []string{"", "?dryRun=All"} {
+		a.run(exchange{do: "POST " + widgetsAsV2 + query, body: widgetAsV2("a", `{"other":1}`), code: 409,
+			says: says{"message": `object is being deleted: widgets.example.com "a" already exists`}})
+	}
+	hook.wants(t, "a create", 0, 0)
+}

@@ -79,7 +79,7 @@ func (q *request) getAt(revision string) (resources.At, error) {
 
 // projected writes an object as a subresource of another kind.
 func (q *request) projected(code int, f codec.Format, o *resources.Object, show func(parent runtime.Object) (runtime.Object, error)) error {
-	parent, err := q.served.DecodeHub(o)
+	parent, err := q.served.DecodeHubInContext(q.ctx, o)
 	if err != nil {
 		return err
 	}
