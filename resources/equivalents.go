@@ -15,8 +15,7 @@ func (e equivalents) catalog() *Catalog {
 	if e.registry != nil {
 		return e.registry.CatalogOf(e.ctx)
 	}
-	c, _ := e.ctx.Value(catalogKey{}).(*Catalog)
-	return c
+	return catalogIn(e.ctx)
 }
 
 // EquivalentResourcesFor returns the resources with the same objects, including the given one. If a subresource is named, only

@@ -289,12 +289,30 @@ type catalogKey struct{}
 
 // WithCatalog is the context of a request that one catalog answers as a whole.
 func WithCatalog(ctx context.Context, c *Catalog) context.Context {
-	return requestctx.Set(ctx, catalogKey{}, c)
+	given := &atomic.Pointer[Catalog]{}
+	given.Store(c)
+	return requestctx.Set(ctx, catalogKey{}, given)
+}
+
+// ReleaseCatalog takes the catalog from a context that WithCatalog has made. A request that goes on for long, such as a watch, must not keep alive
+// all types that were served when it began, with the documents about them.
+func ReleaseCatalog(ctx context.Context) {
+	if given, ok := ctx.Value(catalogKey{}).(*atomic.Pointer[Catalog]); ok {
+		given.Store(nil)
+	}
+}
+
+// catalogIn returns the catalog of a context, or nil.
+func catalogIn(ctx context.Context) *Catalog {
+	if given, ok := ctx.Value(catalogKey{}).(*atomic.Pointer[Catalog]); ok {
+		return given.Load()
+	}
+	return nil
 }
 
 // CatalogOf returns the catalog that answers the request of the context: the present one if the context has none.
 func (r *Registry) CatalogOf(ctx context.Context) *Catalog {
-	if c, ok := ctx.Value(catalogKey{}).(*Catalog); ok {
+	if c := catalogIn(ctx); c != nil {
 		return c
 	}
 	return r.Catalog()

@@ -163,6 +163,7 @@ func (h *Handlers) laterTypes(r *http.Request, q *request, info *genericapireque
 	if w, ok := r.Context().Value(warningsKey{}).(Warnings); ok {
 		w.Forget()
 	}
+	resources.ReleaseCatalog(r.Context()) // the new context still has the old one as its parent
 	return r.WithContext(resources.WithCatalog(r.Context(), now)), nil
 }
 

@@ -68,6 +68,7 @@ func (h *Handlers) watch(q *request) error {
 	if f.Refusal != nil {
 		return f.Refusal
 	}
+	resources.ReleaseCatalog(w.early)
 	if over {
 		w.cancel()
 	}
@@ -131,8 +132,8 @@ type watchStream struct {
 	opts      *metainternalversion.ListOptions
 	selection selection
 	events    *codec.Events
-	catalog   *resources.Catalog // the last one searched for a type that replaces the watched one
-	life      <-chan struct{}    // Served.Ended; that of a replacement is the same
+	catalog   <-chan struct{} // Catalog.Replaced of the last one searched for a type that replaces the watched one
+	life      <-chan struct{} // Served.Ended; that of a replacement is the same
 
 	early  context.Context    // the request's context
 	cancel context.CancelFunc // ends the watch; nil until it has started

@@ -230,7 +230,7 @@ func (w *watchStream) follow() error {
 		}
 	}
 	c := w.h.Registry.Catalog()
-	if c == w.catalog {
+	if c.Replaced() == w.catalog {
 		return nil
 	}
 	s, ok := c.Lookup(w.q.gvr())
@@ -248,7 +248,7 @@ func (w *watchStream) follow() error {
 		w.selection = w.q.selection(w.opts)
 		w.selection.shard = shard
 	}
-	w.catalog = c
+	w.catalog = c.Replaced()
 	return nil
 }
 
