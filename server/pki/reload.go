@@ -15,13 +15,19 @@ import (
 // does nothing; they are checked when the value is needed.
 const reloadInterval = time.Second
 
+// reloadPatience is how long the caller that begins a check waits for it: usually it gets what a changed file says now. Others never wait, because a
+// file system that hangs must not keep connections from being accepted.
+const reloadPatience = time.Second
+
 // reloading is a value read from files that another process may replace.
 type reloading[T any] struct {
 	reloadOptions
 	paths []string
 	parse func(contents [][]byte) (T, error)
 
-	mu      sync.Mutex
+	patience time.Duration
+
+	mu      sync.Mutex   // held during a check
 	checked atomic.Int64 // Unix nanoseconds
 	stamps  []fs.FileInfo
 	current atomic.Pointer[loaded[T]]
@@ -41,7 +47,7 @@ func (p *PKI) reloadOptions() reloadOptions {
 
 // newReloading reads the files for the first time, which must succeed.
 func newReloading[T any](o reloadOptions, parse func([][]byte) (T, error), paths ...string) (*reloading[T], error) {
-	r := &reloading[T]{reloadOptions: o, paths: paths, parse: parse}
+	r := &reloading[T]{reloadOptions: o, paths: paths, parse: parse, patience: reloadPatience}
 	r.checked.Store(o.now().UnixNano())
 	stamps, err := r.stat()
 	if err != nil {
@@ -51,22 +57,43 @@ func newReloading[T any](o reloadOptions, parse func([][]byte) (T, error), paths
 	return r, r.read()
 }
 
-// get returns the value, read again if a file has changed. The last good value stays if the files cannot be read, or do
-// not match because only one of two has been replaced yet.
+// get returns the value, read again if a file has changed. The last good value stays if the files cannot be read, do not match because only one of
+// two has been replaced yet, or take long to read.
 func (r *reloading[T]) get() *loaded[T] {
 	now := r.now().UnixNano()
-	if last := r.checked.Load(); now-last < int64(reloadInterval) && now >= last {
+	if r.isFresh(now) || !r.mu.TryLock() {
 		return r.current.Load()
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if last := r.checked.Load(); now-last < int64(reloadInterval) && now >= last {
+	if r.isFresh(now) {
+		r.mu.Unlock()
 		return r.current.Load()
 	}
 	r.checked.Store(now)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer r.mu.Unlock()
+		r.check()
+	}()
+	patience := time.NewTimer(r.patience)
+	defer patience.Stop()
+	select {
+	case <-done:
+	case <-patience.C:
+	}
+	return r.current.Load()
+}
+
+func (r *reloading[T]) isFresh(now int64) bool {
+	last := r.checked.Load()
+	return now-last < int64(reloadInterval) && now >= last
+}
+
+// check reads changed files. The caller holds mu.
+func (r *reloading[T]) check() {
 	stamps, err := r.stat()
 	if err == nil && r.unchanged(stamps) {
-		return r.current.Load()
+		return
 	}
 	// The stamps are taken before reading: a change in between is then noticed by the next check.
 	r.stamps = stamps
@@ -75,10 +102,9 @@ func (r *reloading[T]) get() *loaded[T] {
 	}
 	if err != nil {
 		r.logger.Error("changed files could not be read, what they said before stays in use", "error", err)
-		return r.current.Load()
+		return
 	}
 	r.logger.Info("read changed files", "files", r.paths)
-	return r.current.Load()
 }
 
 func (r *reloading[T]) read() error {
