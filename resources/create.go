@@ -30,8 +30,8 @@ type CreateRequest struct {
 	Type *Type
 	// Object is the new object in the hub form. Create changes it and keeps it.
 	Object runtime.Object
-	// Decode, when set, makes Object from the body, and may set Options and DryRun. It is called again when the object is too
-	// large with its managedFields, which kube-apiserver then leaves out.
+	// Decode, when set, makes Object from the body, and may set Options and DryRun. Such an object is stored without its
+	// managedFields if it is too large with them, as in kube-apiserver.
 	Decode func() (runtime.Object, error)
 	// Options are the options of the request, for admission. Nil: none.
 	Options *metav1.CreateOptions
@@ -53,24 +53,19 @@ func (p *Pipeline) Create(ctx context.Context, r *CreateRequest) (*Object, error
 	}
 	var stored *Object
 	if err = p.authorize(ctx); err == nil {
-		if stored, err = p.create(ctx, r, false); errors.Is(err, ErrTooLarge) && r.Decode != nil {
-			stored, err = p.create(ctx, r, true)
-		}
+		stored, err = p.create(ctx, r)
 	}
 	p.written(ctx, AuditEvent{Type: r.Type, Name: nameOf(r.Object), Object: stored, Created: err == nil, DryRun: r.DryRun, Err: err})
 	return stored, err
 }
 
-func (p *Pipeline) create(ctx context.Context, r *CreateRequest, disowned bool) (stored *Object, err error) {
+func (p *Pipeline) create(ctx context.Context, r *CreateRequest) (stored *Object, err error) {
 	if r.Decode != nil {
 		if r.Object, err = r.Decode(); err != nil {
 			return nil, err
 		}
 	}
 	p.sent(ctx, r.Type, r.Object)
-	if disowned {
-		disown(r.Object)
-	}
 	if r.Options == nil {
 		r.Options = plainCreate
 	}
@@ -91,6 +86,15 @@ func (p *Pipeline) create(ctx context.Context, r *CreateRequest, disowned bool) 
 		return nil, err
 	}
 	DedupOwners(ctx, m, true)
+	if stored, err = p.createNamed(ctx, r, m); errors.Is(err, ErrTooLarge) && r.Decode != nil {
+		m.SetManagedFields(nil)
+		stored, err = p.createNamed(ctx, r, m)
+	}
+	return stored, err
+}
+
+// createNamed creates an object that was admitted, under its name or generated ones.
+func (p *Pipeline) createNamed(ctx context.Context, r *CreateRequest, m metav1.Object) (stored *Object, err error) {
 	if m.GetGenerateName() == "" || m.GetName() != "" {
 		return p.createOnce(ctx, r, r.Object)
 	}

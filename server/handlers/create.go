@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"net/http"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,12 +20,10 @@ import (
 func (h *Handlers) create(q *request) error {
 	opts := &metav1.CreateOptions{}
 	var f codec.Format
-	read := sync.OnceValues(func() (body []byte, err error) {
-		f, body, err = q.begin(opts, "CreateOptions", func() field.ErrorList { return metav1validation.ValidateCreateOptions(opts) })
-		return body, err
-	})
 	decode := func() (runtime.Object, error) {
-		body, err := read()
+		var body []byte
+		var err error
+		f, body, err = q.begin(opts, "CreateOptions", func() field.ErrorList { return metav1validation.ValidateCreateOptions(opts) })
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,5 +60,29 @@ func TestLargeObjects(t *testing.T) {
 	answer = send(http.MethodPost, "/api/v1/namespaces/test/pods", asJSON, pod, 500)
 	if got := gjson.Get(answer, "message").Str; got != refused {
 		t.Errorf("a large pod: %s", got)
+	}
+}
+
+// An object that is too large with its managedFields is admitted once by mutating webhooks, as in kube-apiserver, and validated again without them.
+func TestLargeObjectIsMutatedOnce(t *testing.T) {
+	a, v := newAPI(t), newReviewer(t)
+	rule := ruleFor("", "v1", "configmaps")
+	v.patches("/mutate", `[{"op":"add","path":"/metadata/labels","value":{"mutated":"yes"}}]`)
+	a.run(exchange{do: "POST " + mutatingConfigurations, body: webhooks("m", v.webhook("/mutate", rule, "")), code: 201},
+		exchange{do: "POST " + validatingConfigurations, body: webhooks("v", v.webhook("/validate", rule, "")), code: 201})
+	var data strings.Builder
+	for i := range 4000 {
+		fmt.Fprintf(&data, `,"%0220d":"v"`, i)
+	}
+	for _, name := range []string{`"name":"large"`, `"generateName":"large-"`} {
+		a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{` + name + `},"data":{` + data.String()[1:] + `}}`, code: 201,
+			says: says{"metadata.managedFields": "-", "metadata.labels.mutated": "yes", "data.@keys.#": "4000"}})
+		var asked []string
+		for _, review := range v.take() {
+			asked = append(asked, review.path)
+		}
+		if want := []string{"/mutate", "/validate", "/validate"}; !slices.Equal(asked, want) {
+			t.Errorf("%s: the webhooks were asked at %q, want %q", name, asked, want)
+		}
 	}
 }
