@@ -184,7 +184,7 @@ func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Ob
 	if perr == nil && sent != 0 {
 		return nil, errRevisionOfNew
 	}
-	stored, err := p.commitNew(ctx, writes)
+	stored, err := commitNew(ctx, p.store, writes)
 	if errors.Is(err, ErrExists) {
 		return nil, p.exists(ctx, r, writes, obj)
 	}
@@ -201,20 +201,30 @@ func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Ob
 const mostRemovals = 500
 
 // commitNew commits the writes of a create. All other writes would wait for a transaction with very many removals, so these come first, in
-// transactions of their own, and errTaken makes the create begin again. The condition of each is that the object has not changed.
-func (p *Pipeline) commitNew(ctx context.Context, writes []Write) ([]*Object, error) {
-	var removals []Write
+// transactions of their own, and errTaken makes the create begin again. Each of them is on condition that the server's own rows, by which creates
+// exclude each other, are as they were read: where another create has won meanwhile, nothing of its objects is removed.
+func commitNew(ctx context.Context, s Store, writes []Write) ([]*Object, error) {
+	var removals, rows []Write
 	for _, w := range writes {
-		if w.Op == Delete {
+		switch {
+		case w.Op == Delete:
 			removals = append(removals, w)
+		case strings.HasSuffix(w.Key.Resource, internalSuffix):
+			rows = append(rows, w)
 		}
 	}
 	if len(removals) <= mostRemovals {
-		return p.store.Commit(ctx, writes...)
+		return s.Commit(ctx, writes...)
 	}
 	for some := range slices.Chunk(removals, mostRemovals) {
-		if _, err := p.store.Commit(ctx, some...); err != nil {
+		stored, err := s.Commit(ctx, slices.Concat(rows, some)...)
+		if err != nil {
 			return nil, err
+		}
+		for i := range rows {
+			if rows[i].Op != Expect {
+				rows[i] = Write{Op: Expect, Key: rows[i].Key, From: stored[i].Revision}
+			}
 		}
 	}
 	return nil, errTaken

@@ -37,7 +37,11 @@ func GuaranteedUpdate(ctx context.Context, s Store, key Key, change func(current
 			current, fresh = latest, true
 			continue
 		}
-		stored, err := s.Commit(ctx, writes...)
+		commit := s.Commit
+		if writes[0].Op == Create {
+			commit = func(ctx context.Context, writes ...Write) ([]*Object, error) { return commitNew(ctx, s, writes) }
+		}
+		stored, err := commit(ctx, writes...)
 		if err == nil {
 			return stored[0], nil
 		}
@@ -47,7 +51,7 @@ func GuaranteedUpdate(ctx context.Context, s Store, key Key, change func(current
 			current = conflict.Current
 		case errors.Is(err, ErrExists) && writes[0].Key != key && isTaken(ctx, s, writes[0].Key):
 			return nil, err
-		case errors.As(err, &conflict), errors.Is(err, ErrExists), errors.Is(err, ErrNotFound):
+		case errors.As(err, &conflict), errors.Is(err, ErrExists), errors.Is(err, ErrNotFound), errors.Is(err, errTaken):
 			if current, err = s.Get(ctx, key, At{Match: MostRecent}); err != nil && !errors.Is(err, ErrNotFound) {
 				return nil, err
 			}
