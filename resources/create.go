@@ -144,27 +144,34 @@ func (p *Pipeline) createOnce(ctx context.Context, r *CreateRequest, obj runtime
 		return nil, err
 	}
 	r.Type.fill(m)
-	validate := func(obj runtime.Object) error { return p.validate(ctx, r.admitted(obj)) }
 	if r.Type.Allocate == nil {
-		return p.attempt(ctx, r, obj, validate)
+		return p.attempt(ctx, r, obj, func(obj runtime.Object) error { return p.validate(ctx, r.admitted(obj)) })
 	}
-	// Validating admission sees the object once: a quota would count it again, though another allocation costs no more. So all rounds have the
-	// name and the UID of the first. Another request won each round that this one loses, so the loop ends.
-	validated := false
-	once := func(obj runtime.Object) error {
-		if validated {
-			return nil
+	// Validating admission sees the object that is stored, with what was allocated to it in the last round. All rounds have the name and the UID of
+	// the first. Another request won each round that this one loses, so the loop ends.
+	again := false
+	each := func(obj runtime.Object) error {
+		in := ctx
+		if again {
+			in = context.WithValue(ctx, againKey{}, true)
 		}
-		validated = true
-		return validate(obj)
+		again = true
+		return p.validate(in, r.admitted(obj))
 	}
 	for {
-		stored, err := p.attempt(ctx, r, obj.DeepCopyObject(), once)
+		stored, err := p.attempt(ctx, r, obj.DeepCopyObject(), each)
 		if !errors.Is(err, errTaken) || ctx.Err() != nil {
 			return stored, err
 		}
 	}
 }
+
+// againKey marks the context of a validation for IsValidatedAgain.
+type againKey struct{}
+
+// IsValidatedAgain tells whether validating admission has accepted the object of the request before, with an address or port that another request
+// has taken since. A quota must not count it again.
+func IsValidatedAgain(ctx context.Context) bool { return ctx.Value(againKey{}) != nil }
 
 func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Object, validate func(runtime.Object) error) (*Object, error) {
 	m, err := meta.Accessor(obj)

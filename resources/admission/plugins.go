@@ -147,7 +147,7 @@ func registrations(c Config, f *storeInformers) map[string]func(*admission.Plugi
 		"MutatingAdmissionWebhook":             f.mutatingWebhooks,
 		"ValidatingAdmissionPolicy":            f.validatingPolicies,
 		"ValidatingAdmissionWebhook":           f.validatingWebhooks,
-		"ResourceQuota":                        resourcequota.Register,
+		quotaPlugin:                            resourcequota.Register,
 		"AlwaysDeny":                           deny.Register,
 	}
 }
@@ -196,9 +196,9 @@ func New(c Config) (admission.Interface, error) {
 	if c.Configuration == nil {
 		c.Configuration = unconfigured{}
 	}
-	var observer admission.Decorator
+	decorators := admission.Decorators{admission.DecoratorFunc(countingOnce)}
 	if c.Observe != nil {
-		observer = admission.DecoratorFunc(c.Observe)
+		decorators = append(decorators, admission.DecoratorFunc(c.Observe))
 	}
 	return plugins.NewFromPlugins(names, c.Configuration, admission.PluginInitializers{
 		initializer.NewAPIServerIDInitializer(c.Identity), // first: other initializers use it for metrics
@@ -207,7 +207,7 @@ func New(c Config) (admission.Interface, error) {
 		quotaInitializer{quotas},
 		webhookinitializer.NewPluginInitializer(c.credentials, c.Services),
 		exclusions{},
-	}, observer)
+	}, decorators)
 }
 
 // unconfigured is the configuration of plugins without one.

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
 	"k8s.io/kubernetes/pkg/quota/v1/install"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
@@ -64,6 +66,28 @@ func (f *storeInformers) followClasses() {
 	if err := f.catchUp(deviceClasses); err != nil {
 		utilruntime.HandleError(err) // the next request tries again
 	}
+}
+
+// quotaPlugin is the name of the plugin that counts the objects of quotas.
+const quotaPlugin = "ResourceQuota"
+
+// countOnce is that plugin for objects that it has not counted in an earlier round of the same request.
+type countOnce struct{ admission.ValidationInterface }
+
+// Validate implements admission.ValidationInterface.
+func (c countOnce) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if resources.IsValidatedAgain(ctx) {
+		return nil
+	}
+	return c.ValidationInterface.Validate(ctx, a, o)
+}
+
+// countingOnce makes the plugin for quotas a countOnce.
+func countingOnce(p admission.Interface, name string) admission.Interface {
+	if v, ok := p.(admission.ValidationInterface); ok && name == quotaPlugin {
+		return countOnce{v}
+	}
+	return p
 }
 
 // quotaInitializer gives ResourceQuota the evaluators.

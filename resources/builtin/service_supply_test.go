@@ -3,39 +3,45 @@ package builtin_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/rowlock/rowlock/resources"
 )
 
 // rival is a validating admission plugin that lets another Service take the address of the first one that it sees.
 type rival struct {
-	c    *cluster
-	seen []*core.Service
+	c     *cluster
+	seen  []*core.Service
+	again []bool
 }
 
 func (*rival) Handles(admission.Operation) bool { return true }
 
-func (r *rival) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (r *rival) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	s := a.GetObject().(*core.Service)
 	if s.Name == "rival" {
 		return nil
 	}
+	r.again = append(r.again, resources.IsValidatedAgain(ctx))
 	if r.seen = append(r.seen, s.DeepCopy()); len(r.seen) == 1 {
 		r.c.must(r.c.service("rival", fmt.Sprintf(`"clusterIP":%q,"ports":[{"port":80}]`, s.Spec.ClusterIP), false))
 	}
 	return nil
 }
 
-// A Service that loses its address to another request gets a new one, and validating admission sees it once.
-func TestValidatedOnce(t *testing.T) {
+// A Service that loses its address to another request gets a new one. Validating admission sees both, and knows that it has seen the Service.
+func TestValidatedAgain(t *testing.T) {
 	c := network(t, 30000, 30010, "10.46.0.0/28")
 	r := &rival{c: c}
 	c.pipeline.Use(r, nil)
 	got := c.must(c.service("loser", `"ports":[{"port":80}]`, false))
 	c.checkBooks()
-	if len(r.seen) != 1 || r.seen[0].UID != got.UID || r.seen[0].Spec.ClusterIP == got.Spec.ClusterIP {
-		t.Errorf("got %v, and admission saw %v", got, r.seen)
+	if len(r.seen) != 2 || r.seen[0].UID != got.UID || r.seen[1].UID != got.UID || r.seen[0].Spec.ClusterIP == got.Spec.ClusterIP ||
+		r.seen[1].Spec.ClusterIP != got.Spec.ClusterIP || !slices.Equal(r.again, []bool{false, true}) {
+		t.Errorf("got %v, and admission saw %v, again: %v", got, r.seen, r.again)
 	}
 }
