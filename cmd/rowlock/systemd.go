@@ -10,6 +10,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/rowlock/rowlock/server/pki"
 )
 
 // tell notifies systemd of a state (sd_notify(3)); without systemd it does nothing. A failed notification does not stop the server.
@@ -28,8 +30,8 @@ func attend(ctx context.Context, logger *slog.Logger, kubeconfig string) {
 }
 
 // watchdog notifies systemd that the server is alive, as often as the unit requires (WatchdogSec), as long as the server answers
-// requests: systemd restarts a server that does not. It sends the requests as the administrator whose kubeconfig is given. It
-// returns when ctx ends.
+// requests: systemd restarts a server that does not. It sends the requests as the administrator whose kubeconfig is given, whatever
+// context users have chosen in it, and by what it last said if they have moved it. It returns when ctx ends.
 func watchdog(ctx context.Context, logger *slog.Logger, kubeconfig string) {
 	within, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
@@ -41,8 +43,15 @@ func watchdog(ctx context.Context, logger *slog.Logger, kubeconfig string) {
 	}
 	ticker := time.NewTicker(within / 3)
 	defer ticker.Stop()
+	var config *rest.Config
 	for {
-		switch err := live(ctx, kubeconfig, within/3); {
+		if now, err := ownConfig(kubeconfig); err == nil {
+			config = now
+		} else if config == nil {
+			logger.Error("systemd is not told that the server lives", "error", err)
+			return
+		}
+		switch err := live(ctx, config, within/3); {
 		case err == nil:
 			tell(logger, daemon.SdNotifyWatchdog)
 		case ctx.Err() == nil:
@@ -56,14 +65,16 @@ func watchdog(ctx context.Context, logger *slog.Logger, kubeconfig string) {
 	}
 }
 
-// live requests /livez from the server of a kubeconfig, on a new connection. Errors: there is no positive answer in time.
-func live(ctx context.Context, kubeconfig string, timeout time.Duration) error {
+// ownConfig returns what a kubeconfig that a server maintains says of this server.
+func ownConfig(kubeconfig string) (*rest.Config, error) {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig},
+		&clientcmd.ConfigOverrides{CurrentContext: pki.KubeconfigEntry}).ClientConfig()
+}
+
+// live requests /livez from a server, on a new connection. Errors: there is no positive answer in time.
+func live(ctx context.Context, config *rest.Config, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return err
-	}
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return err

@@ -5,6 +5,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/rowlock/rowlock/server/pki"
 )
 
 // systemd is notified when the server is ready, that it is alive, and when it stops.
@@ -46,4 +51,23 @@ func TestSystemdIsTold(t *testing.T) {
 		t.Errorf("%d: %s", code, p.stderr.String())
 	}
 	want("STOPPING=1")
+}
+
+// TestWatchdogAsksItsOwnServer reads a kubeconfig in which a user has chosen another cluster.
+func TestWatchdogAsksItsOwnServer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admin.kubeconfig")
+	config := clientcmdapi.NewConfig()
+	for name, server := range map[string]string{pki.KubeconfigEntry: "https://127.0.0.1:6443", "other": "https://other.example.com"} {
+		config.Clusters[name] = &clientcmdapi.Cluster{Server: server}
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: name}
+		config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	}
+	config.CurrentContext = "other"
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	own, err := ownConfig(path)
+	if err != nil || own.Host != "https://127.0.0.1:6443" || own.BearerToken != pki.KubeconfigEntry {
+		t.Errorf("the watchdog asks %+v: %v", own, err)
+	}
 }

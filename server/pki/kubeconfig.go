@@ -17,8 +17,8 @@ import (
 // KubeconfigName is the name of the administrator's kubeconfig in a data directory.
 const KubeconfigName = "admin.kubeconfig"
 
-// entry is the name of the cluster, the user and the context in the kubeconfig.
-const entry = "rowlock"
+// KubeconfigEntry is the name of the cluster, the user and the context in the kubeconfig.
+const KubeconfigEntry = "rowlock"
 
 // WriteKubeconfig makes admin.kubeconfig of the data directory point at a server, given as https://host:port, with a
 // client certificate of an administrator, and maintains it from then on. Other content of the file is kept: kubectl
@@ -66,7 +66,7 @@ func (p *PKI) refreshKubeconfig(now time.Time) error {
 
 // adminOf returns the client certificate of an existing kubeconfig, nil if there is none.
 func adminOf(config *clientcmdapi.Config) *keyPair {
-	info, ok := config.AuthInfos[entry]
+	info, ok := config.AuthInfos[KubeconfigEntry]
 	if !ok {
 		return nil
 	}
@@ -93,21 +93,21 @@ func (p *PKI) fill(config *clientcmdapi.Config, ca, admin *keyPair) error {
 	if p.userCert != nil {
 		cluster.TLSServerName = loopbackName
 	}
-	config.Clusters[entry] = cluster
+	config.Clusters[KubeconfigEntry] = cluster
 
 	info := clientcmdapi.NewAuthInfo()
 	info.ClientCertificateData = admin.certPEM()
 	info.ClientKeyData = key
-	config.AuthInfos[entry] = info
+	config.AuthInfos[KubeconfigEntry] = info
 
-	context := config.Contexts[entry]
+	context := config.Contexts[KubeconfigEntry]
 	if context == nil {
 		context = clientcmdapi.NewContext()
-		config.Contexts[entry] = context
+		config.Contexts[KubeconfigEntry] = context
 	}
-	context.Cluster, context.AuthInfo = entry, entry
+	context.Cluster, context.AuthInfo = KubeconfigEntry, KubeconfigEntry
 	if config.CurrentContext == "" {
-		config.CurrentContext = entry
+		config.CurrentContext = KubeconfigEntry
 	}
 	return nil
 }

@@ -27,13 +27,13 @@ func TestKubeconfigFollowsServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := load(t, p)
-	if got := second.Clusters[entry].Server; got != "https://127.0.0.1:2222" {
+	if got := second.Clusters[KubeconfigEntry].Server; got != "https://127.0.0.1:2222" {
 		t.Errorf("server is %s", got)
 	}
-	if string(first.AuthInfos[entry].ClientKeyData) != string(second.AuthInfos[entry].ClientKeyData) {
+	if string(first.AuthInfos[KubeconfigEntry].ClientKeyData) != string(second.AuthInfos[KubeconfigEntry].ClientKeyData) {
 		t.Error("a new address took a new client certificate")
 	}
-	if got := second.Clusters[entry].TLSServerName; got != "" {
+	if got := second.Clusters[KubeconfigEntry].TLSServerName; got != "" {
 		t.Errorf("tls-server-name is %q though the server has only its own certificate", got)
 	}
 }
@@ -44,7 +44,7 @@ func TestKubeconfigKeepsWhatKubectlWrote(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := load(t, p)
-	config.Contexts[entry].Namespace = "mine"
+	config.Contexts[KubeconfigEntry].Namespace = "mine"
 	config.Contexts["other"] = &clientcmdapi.Context{Cluster: "other", AuthInfo: "other"}
 	config.CurrentContext = "other"
 	if err := clientcmd.WriteToFile(*config, p.KubeconfigPath()); err != nil {
@@ -54,7 +54,7 @@ func TestKubeconfigKeepsWhatKubectlWrote(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := load(t, p)
-	if got.Contexts[entry].Namespace != "mine" || got.Contexts["other"] == nil || got.CurrentContext != "other" {
+	if got.Contexts[KubeconfigEntry].Namespace != "mine" || got.Contexts["other"] == nil || got.CurrentContext != "other" {
 		t.Errorf("changes were lost: %+v", got)
 	}
 }
@@ -67,7 +67,7 @@ func TestKubeconfigReplacesGarbage(t *testing.T) {
 	if err := p.WriteKubeconfig("https://127.0.0.1:1111"); err != nil {
 		t.Fatal(err)
 	}
-	if load(t, p).CurrentContext != entry {
+	if load(t, p).CurrentContext != KubeconfigEntry {
 		t.Error("not usable")
 	}
 	if info, err := os.Stat(p.KubeconfigPath()); err != nil || info.Mode().Perm() != 0o600 {
