@@ -82,7 +82,9 @@ func (c *namespaces) typesChanged() {
 		c.queue.Add(name)
 	}
 	for name := range c.ended {
-		c.queue.Add(name)
+		if c.endedLately(name) {
+			c.queue.Add(name)
+		}
 	}
 }
 
@@ -124,15 +126,25 @@ func (c *namespaces) end(name string, now time.Time) {
 	c.ended[name] = now
 }
 
+// endedLately tells whether a namespace has ended within stragglersAfter, and forgets it otherwise. The caller holds mu. Later, an object may be there
+// that was created without a namespace on purpose (--disable-admission-plugins=NamespaceLifecycle).
+func (c *namespaces) endedLately(name string) bool {
+	at, ended := c.ended[name]
+	if ended && time.Since(at) > stragglersAfter {
+		delete(c.ended, name)
+		ended = false
+	}
+	return ended
+}
+
 // observeContent handles an object that was created or deleted in a namespace that may be ending, or has ended.
 func (c *namespaces) observeContent(e *resources.Event) {
 	name := e.Object.Namespace
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.ending[name]
-	_, ended := c.ended[name]
 	switch {
-	case e.Op == resources.Create && (n != nil || ended), n != nil && c.last(e.Object.Key):
+	case e.Op == resources.Create && (n != nil || c.endedLately(name)), n != nil && c.last(e.Object.Key):
 		c.queue.Add(name)
 	case n != nil && !n.reviewDue:
 		n.reviewDue = true
@@ -192,7 +204,7 @@ func (c *namespaces) sync(ctx context.Context, name string) error {
 // sweep deletes objects in a namespace that has ended: creates that were admitted before its end may have left some.
 func (c *namespaces) sweep(ctx context.Context, t *resources.Type, name string) error {
 	c.mu.Lock()
-	_, ended := c.ended[name]
+	ended := c.endedLately(name)
 	c.mu.Unlock()
 	if !ended {
 		return nil
