@@ -57,9 +57,14 @@ func (c *migrations) typesChanged() {}
 // observe queues the resource of a migration; the end of one lets the next one begin.
 func (c *migrations) observe(e *resources.Event) {
 	if e.Object.Resource == migrationsResource {
-		spec := gjson.GetBytes(e.Object.Data, "spec.resource")
-		c.queue.Add(schema.GroupResource{Group: spec.Get("group").Str, Resource: spec.Get("resource").Str})
+		c.queue.Add(migrated(e.Object))
 	}
+}
+
+// migrated is the resource of a stored migration.
+func migrated(o *resources.Object) schema.GroupResource {
+	spec := gjson.GetBytes(o.Data, "spec.resource")
+	return schema.GroupResource{Group: spec.Get("group").Str, Resource: spec.Get("resource").Str}
 }
 
 // migration is a StorageVersionMigration as it was read.
@@ -108,6 +113,9 @@ func (c *migrations) of(ctx context.Context, of schema.GroupResource) (all []mig
 		return nil, err
 	}
 	s.Ascend("", "", func(o *resources.Object) bool {
+		if migrated(o) != of {
+			return true // there may be thousands, most of them over
+		}
 		var hub runtime.Object
 		if hub, err = t.DecodeHub(o); err != nil {
 			return false
