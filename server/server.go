@@ -110,7 +110,7 @@ type Config struct {
 	HTTP
 	// Flags are the flags of the process, for /flagz, without secrets. Nil: there is no such page.
 	Flags map[string]string
-	// DrainTimeout bounds how long a shutdown waits for requests in flight. Default 30 seconds.
+	// DrainTimeout bounds how long a shutdown waits for requests in flight. Default: RequestTimeout, as for kube-apiserver, and at least 30 seconds.
 	DrainTimeout time.Duration
 }
 
@@ -235,7 +235,7 @@ func setDefaults(c *Config) {
 		c.RequestTimeout = 60 * time.Second
 	}
 	if c.DrainTimeout == 0 {
-		c.DrainTimeout = 30 * time.Second
+		c.DrainTimeout = max(30*time.Second, c.RequestTimeout)
 	}
 }
 
