@@ -237,7 +237,7 @@ func (o *serveOptions) complete() error {
 	if err := o.admission.complete(); err != nil {
 		return err
 	}
-	if errs := slices.Concat(o.flow.check(), o.http.check(), o.audit.Check(), o.metrics.complete()); len(errs) > 0 {
+	if errs := slices.Concat(o.flow.check(o.runtimeConfig.String()), o.http.check(), o.audit.Check(), o.metrics.complete()); len(errs) > 0 {
 		return usagef("%w", errs[0])
 	}
 	return o.completeServing()

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -22,14 +24,33 @@ func (o *flowOptions) addFlags(flags *pflag.FlagSet) {
 }
 
 // check returns what kube-apiserver refuses, with its messages.
-func (o *flowOptions) check() (errs []error) {
+func (o *flowOptions) check(runtimeConfig string) (errs []error) {
 	if o.maxInFlight < 0 {
 		errs = append(errs, errors.New("--max-requests-inflight can not be negative value"))
 	}
 	if o.maxMutatingInFlight < 0 {
 		errs = append(errs, errors.New("--max-mutating-requests-inflight can not be negative value"))
 	}
+	if err := o.conflict(runtimeConfig); err != nil {
+		errs = append(errs, err)
+	}
 	return errs
+}
+
+// conflict is kube-apiserver's refusal of a --runtime-config without the types of priority and fairness, which it orders requests by.
+func (o *flowOptions) conflict(runtimeConfig string) error {
+	if !o.fair {
+		return nil
+	}
+	for _, apis := range []string{"flowcontrol.apiserver.k8s.io/v1", "api/ga", "api/all"} { // in the order of precedence
+		switch {
+		case strings.Contains(runtimeConfig, apis+"=false"):
+			return fmt.Errorf("--runtime-config=%s=false conflicts with --enable-priority-and-fairness=true", apis)
+		case strings.Contains(runtimeConfig, apis+"=true"):
+			return nil
+		}
+	}
+	return nil
 }
 
 // inFlight returns the limits in the form of server.Config.

@@ -88,5 +88,9 @@ func (o *serveOptions) network(listening net.Addr, logger *slog.Logger) controlp
 			logger.Info("the Service kubernetes gets no endpoint: set --advertise-address", "error", err)
 		}
 	}
+	if len(n.ServiceRanges) > 0 && n.Address != nil && netutils.IsIPv6CIDR(&n.ServiceRanges[0]) != netutils.IsIPv6(n.Address) { // kube-apiserver does not start
+		logger.Warn("the address of the server and the Service kubernetes are of different IP families, so pods do not reach the server by it: "+
+			"set --advertise-address or --service-cluster-ip-range", "address", n.Address.String(), "range", n.ServiceRanges[0].String())
+	}
 	return n
 }
