@@ -48,7 +48,9 @@ func (s *Store) commitBatch(requests []*request) {
 	}
 	s.logger.Warn("the database refuses something in a batch, its requests are committed one by one", "requests", len(requests))
 	for _, r := range requests {
-		s.commitTwice([]*request{r})
+		if alone := []*request{r}; !s.commitTwice(alone) { // the reason may be the prune, which is then left out
+			s.commitTwice(alone)
+		}
 	}
 }
 

@@ -71,6 +71,7 @@ func (j *janitor) deleteAll(ctx context.Context, writes []resources.Write) (unre
 	requests := make([]*request, 0, len(writes))
 	for _, w := range writes {
 		r := &request{ctx: ctx, writes: []resources.Write{w}, author: expiry, done: make(chan struct{})}
+		r.size = j.store.measure(r)
 		if !j.store.queue.put(r) {
 			break
 		}

@@ -70,7 +70,7 @@ func (j *janitor) noteCommit(b *batch) {
 	if j.store.historyBytes.Load() > j.store.options.HistorySize {
 		j.at(prune, now)
 	} else {
-		j.at(prune, now.Add(j.store.options.HistoryAge+j.slack()))
+		j.at(prune, now.Add(j.store.options.HistoryAge).Add(j.slack()))
 	}
 	j.noteRecord(now.Add(recordDelay))
 	var first int64
@@ -89,7 +89,7 @@ func (j *janitor) noteCommit(b *batch) {
 func (j *janitor) noteForeign(now time.Time) {
 	j.noteAge(j.store.position.revision, now)
 	j.at(note, now.Add(j.noteEvery()))
-	j.at(prune, now.Add(j.store.options.HistoryAge+2*j.slack()))
+	j.at(prune, now.Add(j.store.options.HistoryAge).Add(2*j.slack()))
 	j.at(expire, now.Add(foreignSlack))
 	j.noteRecord(now.Add(recordTurn))
 }

@@ -161,7 +161,7 @@ func (t measuredTransaction) commit(b *batch) error {
 // before, also while they are packed in memory.
 func TestBatchCountsPreviousObjects(t *testing.T) {
 	packing(t, func(t *testing.T, s *Store, _ func() *Store) {
-		for name, op := range map[string]resources.Op{"update": resources.Update, "delete": resources.Delete} {
+		for name, op := range map[string]resources.Op{"update": resources.Update, "delete": resources.Delete, "expiry": resources.Delete} {
 			const n, size = 12, 1 << 20
 			var writes []resources.Write
 			for i := range n {
@@ -180,7 +180,7 @@ func TestBatchCountsPreviousObjects(t *testing.T) {
 				}
 			}
 			total := int64(0)
-			sizes := measureBatches(t, s, writes)
+			sizes := measureBatches(t, s, writes, name == "expiry")
 			for _, size := range sizes {
 				total += size
 			}
@@ -192,20 +192,28 @@ func TestBatchCountsPreviousObjects(t *testing.T) {
 }
 
 // measureBatches commits writes that come while the committer is busy, each alone, and returns how many bytes each
-// batch adds to history.
-func measureBatches(t *testing.T, s *Store, writes []resources.Write) (sizes []int64) {
+// batch adds to history. expires: they are the janitor's.
+func measureBatches(t *testing.T, s *Store, writes []resources.Write, expires bool) (sizes []int64) {
 	t.Helper()
 	ctx := testContext(t)
 	release := holdCommitter(t, s)
 	unmeasured := s.db.driver
 	s.db.driver = measuredDriver{unmeasured, &sizes}
 	var all sync.WaitGroup
-	for _, w := range writes {
+	if expires {
 		all.Go(func() {
-			if _, err := s.Commit(ctx, w); err != nil {
-				t.Error(err)
+			if unreadable, err := s.janitor.deleteAll(ctx, writes); unreadable != nil || err != nil {
+				t.Error(unreadable, err)
 			}
 		})
+	} else {
+		for _, w := range writes {
+			all.Go(func() {
+				if _, err := s.Commit(ctx, w); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 	awaitQueued(ctx, t, s, len(writes))
 	release()
