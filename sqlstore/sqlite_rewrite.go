@@ -24,7 +24,7 @@ func (d *sqliteDriver) rewritesTogether() string { return "CAST(revision AS TEXT
 // scrub rebuilds the file from the tables, since free pages, and free space on other pages, keep old bytes; and it
 // truncates the write-ahead log.
 func (d *sqliteDriver) scrub() error {
-	if _, err := d.writer.ExecContext(context.Background(), "VACUUM"); err != nil {
+	if err := d.rebuild(); err != nil {
 		return unavailable(err)
 	}
 	rows, err := d.writer.QueryContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
@@ -38,4 +38,21 @@ func (d *sqliteDriver) scrub() error {
 		}
 		return nil
 	})
+}
+
+// rebuild rebuilds the file by way of a temporary one, since a copy of the database in memory may be more than there is. Where no temporary file can
+// be created, it is in memory all the same.
+func (d *sqliteDriver) rebuild() error {
+	ctx := context.Background()
+	_, err := d.writer.ExecContext(ctx, "PRAGMA temp_store = file")
+	if err == nil {
+		_, err = d.writer.ExecContext(ctx, "VACUUM")
+	}
+	if _, failed := d.writer.ExecContext(ctx, "PRAGMA temp_store = memory"); failed != nil { // as sqliteName says, for all other statements
+		return failed
+	}
+	if err != nil {
+		_, err = d.writer.ExecContext(ctx, "VACUUM")
+	}
+	return err
 }
