@@ -17,7 +17,7 @@ type commits struct {
 func (c *commits) Commit(_ context.Context, writes ...Write) (stored []*Object, err error) {
 	c.all = append(c.all, writes)
 	if len(c.all) == c.refuse {
-		return nil, &ConflictError{Key: writes[0].Key}
+		return nil, &ExpectationError{Key: writes[0].Key}
 	}
 	for range writes {
 		stored = append(stored, &Object{Revision: int64(len(c.all))})
@@ -51,8 +51,7 @@ func TestManyRemovalsExcludeOtherCreates(t *testing.T) {
 		}
 	}
 	s = &commits{refuse: 2}
-	conflict := (*ConflictError)(nil)
-	if _, err := commitNew(t.Context(), s, writes); !errors.As(err, &conflict) || len(s.all) != 2 {
-		t.Errorf("after a conflict: %d commits, %v", len(s.all), err)
+	if _, err := commitNew(t.Context(), s, writes); !errors.Is(err, errTaken) || len(s.all) != 2 {
+		t.Errorf("after another write of the row: %d commits, %v", len(s.all), err)
 	}
 }

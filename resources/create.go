@@ -225,6 +225,9 @@ func commitNew(ctx context.Context, s Store, writes []Write) ([]*Object, error) 
 	}
 	for some := range slices.Chunk(removals, mostRemovals) {
 		stored, err := s.Commit(ctx, slices.Concat(rows, some)...)
+		if errors.As(err, new(*ExpectationError)) {
+			return nil, errTaken
+		}
 		if err != nil {
 			return nil, err
 		}
