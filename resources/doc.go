@@ -38,7 +38,7 @@
 // Writes:
 //
 //	pipeline.go      the one path of every write; actor.go, the users of the server's own writes
-//	create.go, update.go, delete.go, deletecollection.go, operate.go
+//	create.go, update.go (update_create.go, where it creates), delete.go, deletecollection.go, operate.go
 //	                 the kinds of writes; an operation is a create that is an action, as an eviction
 //	guaranteed.go    the loop of read, change and commit, which begins again after a conflict
 //	changed.go       the new object of an update, before the rules; repeat.go, updates that changed nothing before

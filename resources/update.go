@@ -147,6 +147,8 @@ type update struct {
 	whole bool
 	// disowned: the object is stored without managedFields.
 	disowned bool
+	// validated is set once validating admission has accepted the creation of the object: see IsValidatedAgain.
+	validated *bool
 }
 
 // change is the new object, before admission.
@@ -164,7 +166,7 @@ func (u update) change(ctx context.Context, existing runtime.Object, live *Objec
 
 // beginUpdate does the steps before anything is looked up.
 func (p *Pipeline) beginUpdate(ctx context.Context, r *UpdateRequest) (update, error) {
-	u := update{UpdateRequest: r, p: p}
+	u := update{UpdateRequest: r, p: p, validated: new(bool)}
 	if err := p.authorize(ctx); err != nil {
 		return u, err
 	}
@@ -306,54 +308,6 @@ func (t *Type) deletesOnUpdate(ctx context.Context, obj, existing runtime.Object
 		return false
 	}
 	return t.ShouldDeleteDuringUpdate == nil || t.ShouldDeleteDuringUpdate(ctx, obj, existing)
-}
-
-// prepareCreate is the update of an object that does not exist.
-func (u update) prepareCreate(ctx context.Context) ([]Write, error) {
-	resource := u.Type.RequestResource(ctx)
-	if u.projection() != nil || !u.ForceCreate && !u.Strategy.AllowCreateOnUpdate(ctx) {
-		return nil, apierrors.NewNotFound(resource, u.Name)
-	}
-	if u.UID != "" { // before admission and authorization, as for an existing object
-		key, err := u.Type.RequestKey(ctx, u.Name)
-		if err != nil {
-			return nil, err
-		}
-		return nil, apierrors.NewConflict(resource, u.Name, u.uidPreconditionError(key, ""))
-	}
-	obj, err := u.change(ctx, u.Type.New(), nil)
-	if err != nil {
-		return nil, err
-	}
-	if u.Type.BeforeCreate != nil {
-		if err := u.Type.BeforeCreate(ctx, u.Name); err != nil {
-			return nil, err
-		}
-	}
-	a := admitted{t: u.Type, obj: obj, op: admission.Create, options: createOptionsOf(u.Options), dryRun: u.DryRun}
-	if err := u.p.admit(ctx, a); err != nil {
-		return nil, err
-	}
-	if err := u.Type.permit(ctx, obj, u.Type.New()); err != nil {
-		return nil, err
-	}
-	m, err := meta.Accessor(obj)
-	if err != nil {
-		return nil, err
-	}
-	DedupOwners(ctx, m, true)
-	if _, err := revisionOfObject(m.GetResourceVersion()); err != nil {
-		return nil, err
-	}
-	rest.WipeObjectMetaSystemFields(m)
-	u.Type.fill(m)
-	// A create through the status allocates nothing, as with kube-apiserver.
-	return prepareCreate(allocatingDry(ctx, u.DryRun), u.p.store, u.Type, obj, u.whole, func() error {
-		if err := u.p.authorizeCreate(ctx); err != nil {
-			return err
-		}
-		return u.p.validate(ctx, a)
-	})
 }
 
 // checkRevision compares the resourceVersion that the client sent with the live one. If the client sent none and the type allows that, it gives
