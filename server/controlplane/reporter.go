@@ -81,15 +81,15 @@ func (r *reporter) warn(ctx context.Context, about *resources.Type, o *resources
 	r.said[said] = event
 }
 
-// heldAtOnce is how many of the reports that were held a turn of a chore writes: a webhook may make each take ten seconds.
-const heldAtOnce = 10
+// heldFor is how long a turn of a chore writes reports that were held: a webhook may make each take ten seconds.
+const heldFor = 10 * time.Second
 
 // after makes the turns of a chore end with the reports that were held.
 func (r *reporter) after(do func(context.Context, []*resources.Event) (time.Duration, error)) func(context.Context, []*resources.Event) (time.Duration, error) {
 	return func(ctx context.Context, events []*resources.Event) (time.Duration, error) {
 		r.holds = false
 		again, err := do(ctx, events)
-		for range min(heldAtOnce, len(r.held)) {
+		for began := time.Now(); len(r.held) > 0 && time.Since(began) < heldFor; {
 			report := r.held[0]
 			r.held = r.held[1:]
 			report(ctx)
