@@ -2,7 +2,11 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -51,7 +55,8 @@ func (d *sqliteDriver) rebuild() error {
 	if _, failed := d.writer.ExecContext(ctx, "PRAGMA temp_store = memory"); failed != nil { // as sqliteName says, for all other statements
 		return failed
 	}
-	if err != nil {
+	var e *sqlite.Error
+	if errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_CANTOPEN || e.Code() == sqlite3.SQLITE_IOERR_GETTEMPPATH) {
 		_, err = d.writer.ExecContext(ctx, "VACUUM")
 	}
 	return err
