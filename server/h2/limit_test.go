@@ -47,3 +47,19 @@ func TestDeadlineOutlivesHandler(t *testing.T) {
 	c.must(c.WriteWindowUpdate(1, 100))
 	c.data(1, "read late")
 }
+
+// TestShutdownHurriesUnreadResponses ends the server while the end of a response waits for a client that does not read.
+func TestShutdownHurriesUnreadResponses(t *testing.T) {
+	c := newRawClient(t, 10, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "never read") },
+		http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	c.heard()
+	own := c.connection()
+	own.mu.Lock()
+	own.srv.writeMost = time.Millisecond
+	own.mu.Unlock()
+	c.open(1, "/", true)
+	c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameHeaders }) // it waits for the window
+	own.srv.shutdown()
+	c.must(c.nc.SetReadDeadline(time.Now().Add(time.Minute))) // instead of waiting for ever
+	c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameRSTStream && f.Header().StreamID == 1 })
+}

@@ -195,7 +195,12 @@ func (w *response) push(last, rests bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if last && st.until.IsZero() { // a client that grants no window would keep the data and the goroutine for as long as it likes
-		st.limitWrites(time.Now().Add(c.srv.endMost))
+		st.unhurried = true
+		most := c.srv.endMost
+		if c.goingAway {
+			most = c.srv.writeMost
+		}
+		st.limitWrites(time.Now().Add(most))
 	}
 	err := c.waitForRoom(st)
 	if err == nil {

@@ -97,6 +97,11 @@ func (s *server) shutdown() {
 	for c := range s.conns {
 		c.mu.Lock()
 		c.goAway(http2.ErrCodeNo)
+		for _, st := range c.streams {
+			if st.unhurried {
+				st.limitWrites(time.Now().Add(s.writeMost))
+			}
+		}
 		c.mu.Unlock()
 	}
 }

@@ -38,6 +38,8 @@ type stream struct {
 	turn    bool      // may write to the connection; conn.writing is set for it
 	bulk    bool      // is in conn.bulk
 	until   time.Time // see limitWrites
+	// unhurried: until is endMost after the handler returned, unless the server ends.
+	unhurried bool
 }
 
 // unopened tells whether a stream was never opened (5.1.1). The server opens none. The caller holds mu.
