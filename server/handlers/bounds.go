@@ -80,13 +80,8 @@ func elements(text []byte) int {
 
 // stringLength is the length of the JSON string at the beginning of a text, with its quotes.
 func stringLength(text []byte) int {
-	for i := 1; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
+	if end := jsonscan.EndOfString(text, 0); end > 0 {
+		return end
 	}
 	return len(text)
 }
