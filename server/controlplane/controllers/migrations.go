@@ -120,7 +120,7 @@ func (c *migrations) of(ctx context.Context, of schema.GroupResource) (all []mig
 		if hub, err = t.DecodeHub(o); err != nil {
 			return false
 		}
-		if m, ok := hub.(*storagemigration.StorageVersionMigration); ok && m.Spec.Resource == metav1.GroupResource(of) {
+		if m, ok := hub.(*storagemigration.StorageVersionMigration); ok {
 			all = append(all, migration{m, t})
 		}
 		return true
