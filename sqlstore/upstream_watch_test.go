@@ -20,7 +20,8 @@ import (
 // upstreamBookmarks is how often the adapter sends bookmarks: often enough for tests that wait for one.
 const upstreamBookmarks = 100 * time.Millisecond
 
-// Watch presents a cursor as a channel of events.
+// Watch presents a cursor as a channel of events. The state and the cursor are taken before it returns, as upstream's stores do: what a test creates
+// afterwards is an event of the watch. Their errors are events.
 func (u *upstreamStore) Watch(ctx context.Context, key string, opts storage.ListOptions) (apiwatch.Interface, error) {
 	at, err := u.at(opts.ResourceVersion)
 	if err != nil {
@@ -31,15 +32,19 @@ func (u *upstreamStore) Watch(ctx context.Context, key string, opts storage.List
 	if opts.Recursive && !strings.HasSuffix(w.path, "/") && w.path != "" {
 		w.path += "/"
 	}
-	initial := at.Match != resources.NotOlderThan
-	if opts.SendInitialEvents != nil {
-		initial = *opts.SendInitialEvents
-	}
+	err = w.open(ctx, at)
 	utilflowcontrol.WatchInitialized(ctx)
 	go func() {
 		defer close(w.events)
 		defer cancel()
-		w.run(ctx, at, initial)
+		if err != nil {
+			w.fail(ctx, err)
+			return
+		}
+		defer w.cursor.Close()
+		if w.begin(ctx) {
+			w.follow(ctx)
+		}
 	}()
 	return w, nil
 }
@@ -50,43 +55,53 @@ type upstreamWatch struct {
 	path   string
 	events chan apiwatch.Event
 	cancel context.CancelFunc
+
+	after   int64              // the revision with which the watch begins
+	initial resources.Snapshot // state to send first, else nil
+	cursor  resources.Watch
 }
 
 func (w *upstreamWatch) Stop()                             { w.cancel() }
 func (w *upstreamWatch) ResultChan() <-chan apiwatch.Event { return w.events }
 
-func (w *upstreamWatch) run(ctx context.Context, at resources.At, initial bool) {
-	after := at.Revision
+// open determines the state or the revision with which the watch begins, and opens its cursor there.
+func (w *upstreamWatch) open(ctx context.Context, at resources.At) (err error) {
+	initial := at.Match != resources.NotOlderThan
+	if w.opts.SendInitialEvents != nil {
+		initial = *w.opts.SendInitialEvents
+	}
+	w.after = at.Revision
 	if initial || at.Match != resources.NotOlderThan {
 		snap, err := w.store.store.Snapshot(ctx, "pods", at)
 		if err != nil {
-			w.fail(ctx, err)
-			return
+			return err
 		}
-		after = snap.Revision()
+		w.after = snap.Revision()
 		if initial {
-			snap.Ascend("", "", func(o *resources.Object) bool {
-				return w.send(ctx, &resources.Event{Op: resources.Create, Revision: o.Revision, Object: o})
-			})
-			if w.opts.SendInitialEvents != nil && !w.bookmark(ctx, after, true) {
-				return
-			}
+			w.initial = snap
 		}
 	}
-	cursor, err := w.store.store.Watch(ctx, resources.WatchOptions{Resource: "pods", After: after})
-	if err != nil {
-		w.fail(ctx, err)
-		return
-	}
-	defer cursor.Close()
-	w.follow(ctx, cursor, after)
+	w.cursor, err = w.store.store.Watch(ctx, resources.WatchOptions{Resource: "pods", After: w.after})
+	return err
 }
 
-func (w *upstreamWatch) follow(ctx context.Context, cursor resources.Watch, told int64) {
+// begin sends the initial state.
+func (w *upstreamWatch) begin(ctx context.Context) bool {
+	if w.initial == nil {
+		return true
+	}
+	w.initial.Ascend("", "", func(o *resources.Object) bool {
+		return w.send(ctx, &resources.Event{Op: resources.Create, Revision: o.Revision, Object: o})
+	})
+	return w.opts.SendInitialEvents == nil || w.bookmark(ctx, w.after, true)
+}
+
+func (w *upstreamWatch) follow(ctx context.Context) {
+	told := w.after
 	ticker := time.NewTicker(upstreamBookmarks)
 	defer ticker.Stop()
 	for {
-		events, revision, err := cursor.Next(ctx, 100)
+		events, revision, err := w.cursor.Next(ctx, 100)
 		if err != nil {
 			w.fail(ctx, err)
 			return
@@ -97,7 +112,7 @@ func (w *upstreamWatch) follow(ctx context.Context, cursor resources.Watch, told
 			}
 		}
 		select {
-		case <-cursor.Ready():
+		case <-w.cursor.Ready():
 		case <-ticker.C:
 			if revision > told && !w.bookmark(ctx, revision, false) {
 				return
