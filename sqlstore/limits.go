@@ -16,7 +16,7 @@ type limits struct {
 	idle    time.Duration // for the next step of a server that holds the counter, before the database ends the transaction
 	ping    time.Duration // for a sign of life of a connection that was idle
 	poll    time.Duration // without a notification, before a look at the log: a notification may have been lost with its connection
-	unheard time.Duration // the same if another server is known to live: a permission or token that it revokes must stop within ten seconds
+	unheard time.Duration // the same if another server is known to live: a permission or token that it revokes must stop within ten seconds, limits.ping included
 	shrink  time.Duration // without use, before all connections of a pool but one are closed
 	rest    time.Duration // without use, before the last one is
 	quiet   time.Duration // for another write, while a batch gathers
@@ -27,7 +27,7 @@ type limits struct {
 func (l *limits) deaf() time.Duration { return min(l.poll, l.unheard) }
 
 var usualLimits = limits{step: 15 * time.Second, read: 10 * time.Second, rows: 30 * time.Second, lookUp: 20 * time.Second,
-	lock: 10 * time.Second, idle: 5 * time.Second, ping: 3 * time.Second, poll: 30 * time.Second, unheard: 8 * time.Second,
+	lock: 10 * time.Second, idle: 5 * time.Second, ping: 3 * time.Second, poll: 30 * time.Second, unheard: 6 * time.Second,
 	shrink: 5 * time.Second, rest: time.Minute,
 	quiet: time.Millisecond, gather: 5 * time.Millisecond}
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -52,6 +53,40 @@ func (l *listener) lookElsewhere() {
 	}
 }
 
+// unlessSilent calls look, which asks through the connection that listens. While that takes longer than limits.ping, it reads the log through another
+// one: a connection that was lost silently is given up only after limits.read, because the locks of the session go with it and a database may be slow
+// for a moment, but what other servers have revoked must not count for that long.
+func (l *listener) unlessSilent(look func() error) error {
+	ctx, cancel := context.WithCancel(l.ctx)
+	var aside sync.WaitGroup
+	aside.Go(func() {
+		for ctx.Err() == nil {
+			select {
+			case <-time.After(l.peers.db.limits.ping):
+				l.lookAfresh(ctx)
+			case <-ctx.Done():
+			}
+		}
+	})
+	defer aside.Wait()
+	defer cancel()
+	return look()
+}
+
+// lookAfresh reads the log through a connection of its own: those of the pool may be lost, too, and each costs limits.ping.
+func (l *listener) lookAfresh(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, l.peers.db.limits.ping)
+	defer cancel()
+	conn, err := l.connect(ctx)
+	if err != nil {
+		return // the next attempt, or that of listen, may succeed
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	if err := l.peers.catchUp(ctx, connection{conn, l.peers.db}, 0); err != nil && ctx.Err() == nil {
+		l.peers.store.logger.Debug("the log of changes could not be read while the connection that listens is silent", "error", err)
+	}
+}
+
 // pollAgain is how soon poll tries again after a failure; otherwise changes would stay unnoticed for two intervals.
 const pollAgain = time.Second
 
@@ -82,11 +117,16 @@ func (l *listener) sleep(d time.Duration) bool {
 	}
 }
 
+func (l *listener) connect(ctx context.Context) (*pgx.Conn, error) {
+	config := l.peers.db.config.Copy()
+	config.DialFunc = probed(config.DialFunc)
+	l.peers.db.renew(ctx, config)
+	return pgx.ConnectConfig(ctx, config)
+}
+
 // listen listens until the connection breaks. heard reports whether it had caught up and listened before that.
 func (l *listener) listen() (heard bool, err error) {
-	config := l.peers.db.config.Copy()
-	l.peers.db.renew(l.ctx, config)
-	conn, err := pgx.ConnectConfig(l.ctx, config)
+	conn, err := l.connect(l.ctx)
 	if err != nil {
 		return false, err
 	}
@@ -126,7 +166,7 @@ func (l *listener) next(a connection) error {
 		return err
 	}
 	if revision == 0 {
-		return l.peers.session.look(l.ctx, a)
+		return l.unlessSilent(func() error { return l.peers.session.look(l.ctx, a) })
 	}
 	l.peers.session.busy()
 	return l.peers.catchUp(l.ctx, a, revision)

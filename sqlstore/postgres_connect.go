@@ -26,6 +26,22 @@ func briefly(dial pgconn.DialFunc) pgconn.DialFunc {
 	}
 }
 
+// probed lets the kernel find out within seconds that a connection which only waits leads nowhere any more.
+func probed(dial pgconn.DialFunc) pgconn.DialFunc {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		if b, ok := conn.(brief); ok {
+			if tcp, ok := b.Conn.(*net.TCPConn); ok {
+				err = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 3 * time.Second, Interval: time.Second, Count: 3})
+			}
+		}
+		return conn, err
+	}
+}
+
 type brief struct{ net.Conn }
 
 // SetDeadline is called only when a connection is given up, or when its last message was sent.

@@ -88,6 +88,54 @@ func TestHalfOpenListener(t *testing.T) {
 	collect(ctx, t, watch, "end")
 }
 
+// A server whose listener's connection was lost silently reads the log through another one, however long the first may take to answer: what others
+// revoke must not count here until the connection is given up.
+func TestSilentListenerIsPassedBy(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	h, c := newBreakable(t)
+	network, err := pgtest.NewProxy(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = network.Close() })
+	near := h.store
+	h.url, h.limits = network.URL(), usualLimits
+	h.limits.read, h.limits.ping, h.limits.unheard = time.Hour, 300*time.Millisecond, time.Second
+	far := h.openPeer(t)
+	sees(t, far, 2) // else it waits for limits.poll
+	watch, err := far.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: near.position.revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Close()
+	network.Lose()
+	network.Recover()
+	mustCommit(t, near, createMap(t, "end"))
+	collect(ctx, t, watch, "end")
+}
+
+// A page of the log takes limits.read at most, and not as long for each connection that may be dead.
+func TestPageOfASilentDatabase(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	network, far, _ := cutOff(t)
+	db := far.peers.db
+	if _, err := db.page(ctx, 0, 1, 1<<20); err != nil { // leaves a connection
+		t.Fatal(err)
+	}
+	network.Lose()
+	defer network.Recover()
+	asked := func() int64 { s := db.pool.Stat(); return s.AcquireCount() + s.CanceledAcquireCount() }
+	before := asked()
+	if _, err := db.page(ctx, 0, 1, 1<<20); !errors.Is(err, resources.ErrUnavailable) {
+		t.Errorf("%v, want ErrUnavailable", err)
+	}
+	if again := asked() - before; again >= postgresReaders {
+		t.Errorf("the pool was asked %d times", again)
+	}
+}
+
 // A server that is lost in the middle of a statement holds the counter, and the database waits for the rest of the
 // statement: it does not count as idle. The other servers end its connection.
 func TestLostInTheMiddleOfAStatement(t *testing.T) {

@@ -86,13 +86,18 @@ func retryDead(times int, f func() (again bool, err error)) error {
 	}
 }
 
-// page reads the log through the pool.
+// page reads the log through the pool, within limits.read for all its attempts: the lock of those who read the log is held, and the counter's may be.
 func (p *postgresDriver) page(ctx context.Context, after int64, rows, bytes int) (found *page, err error) {
+	bounded, cancel := boundedBy(ctx, p.limits.read)
+	defer cancel()
 	err = retryDead(postgresReaders, func() (bool, error) {
-		found, err = p.readPage(ctx, p.pool, after, rows, bytes)
-		return ctx.Err() == nil, err
+		found, err = p.readPage(bounded, p.pool, after, rows, bytes)
+		return bounded.Err() == nil, err
 	})
-	return found, err
+	if err != nil {
+		return nil, hung(ctx, err)
+	}
+	return found, nil
 }
 
 // sender is a connection or a pool.
