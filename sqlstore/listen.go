@@ -77,7 +77,7 @@ func (l *listener) unlessSilent(look func() error) error {
 func (l *listener) lookAfresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, l.peers.db.limits.ping)
 	defer cancel()
-	conn, err := l.connect(ctx)
+	conn, err := l.peers.connect(ctx)
 	if err != nil {
 		return // the next attempt, or that of listen, may succeed
 	}
@@ -117,16 +117,9 @@ func (l *listener) sleep(d time.Duration) bool {
 	}
 }
 
-func (l *listener) connect(ctx context.Context) (*pgx.Conn, error) {
-	config := l.peers.db.config.Copy()
-	config.DialFunc = probed(config.DialFunc)
-	l.peers.db.renew(ctx, config)
-	return pgx.ConnectConfig(ctx, config)
-}
-
 // listen listens until the connection breaks. heard reports whether it had caught up and listened before that.
 func (l *listener) listen() (heard bool, err error) {
-	conn, err := l.connect(l.ctx)
+	conn, err := l.peers.connect(l.ctx)
 	if err != nil {
 		return false, err
 	}

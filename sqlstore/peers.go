@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -102,7 +105,7 @@ func (p *peers) step(ctx context.Context, from asker, revision int64) (*page, er
 	if revision > 0 && seen.revision >= revision {
 		return nil, nil
 	}
-	found, err := pageAfter(ctx, from, seen.revision)
+	found, err := p.page(ctx, from, seen.revision)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +119,55 @@ func (p *peers) step(ctx context.Context, from asker, revision int64) (*page, er
 		return nil, fmt.Errorf("%w: %w", resources.ErrUnavailable, err)
 	}
 	return found, err
+}
+
+// page reads the next page of the log. If there is no answer within limits.ping, it asks through a new connection as well, and the first answer counts:
+// a connection may be lost without a sign, and all that read the log wait for this page.
+func (p *peers) page(ctx context.Context, from asker, after int64) (*page, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var second *page
+	done := make(chan struct{})
+	silent := time.AfterFunc(p.db.limits.ping, func() {
+		defer close(done)
+		if second = p.pageAfresh(ctx, after); second != nil {
+			cancel()
+		}
+	})
+	found, err := pageAfter(ctx, from, after)
+	if silent.Stop() {
+		return found, err
+	}
+	if err == nil {
+		cancel()
+	}
+	<-done
+	if err != nil && second != nil {
+		return second, nil
+	}
+	return found, err
+}
+
+// pageAfresh reads a page through a connection of its own; nil: it could not.
+func (p *peers) pageAfresh(ctx context.Context, after int64) *page {
+	conn, err := p.connect(ctx)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	found, err := pageAfter(ctx, connection{conn, p.db}, after)
+	if err != nil {
+		return nil
+	}
+	return found
+}
+
+// connect returns a connection that is not the pool's.
+func (p *peers) connect(ctx context.Context) (*pgx.Conn, error) {
+	config := p.db.config.Copy()
+	config.DialFunc = probed(config.DialFunc)
+	p.db.renew(ctx, config)
+	return pgx.ConnectConfig(ctx, config)
 }
 
 // errAstray says that the database does not continue the cache, which has to be loaded again.

@@ -101,7 +101,7 @@ func TestSilentListenerIsPassedBy(t *testing.T) {
 	t.Cleanup(func() { _ = network.Close() })
 	near := h.store
 	h.url, h.limits = network.URL(), usualLimits
-	h.limits.read, h.limits.ping, h.limits.unheard = time.Hour, 300*time.Millisecond, time.Second
+	h.limits.read, h.limits.ping, h.limits.unheard = 30*time.Second, 300*time.Millisecond, time.Second
 	far := h.openPeer(t)
 	sees(t, far, 2) // else it waits for limits.poll
 	watch, err := far.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: near.position.revision})
@@ -111,8 +111,34 @@ func TestSilentListenerIsPassedBy(t *testing.T) {
 	defer watch.Close()
 	network.Lose()
 	network.Recover()
+	given, end := context.WithTimeout(ctx, h.limits.read) // when the listener gives its connection up
+	defer end()
 	mustCommit(t, near, createMap(t, "end"))
-	collect(ctx, t, watch, "end")
+	collect(given, t, watch, "end")
+}
+
+// A page of the log comes over a new connection where that of the pool was lost: all that read the log wait for it.
+func TestPagePastALostConnection(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	h, c := newBreakable(t)
+	network, err := pgtest.NewProxy(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = network.Close() })
+	h.url, h.limits = network.URL(), usualLimits
+	h.limits.read, h.limits.ping, h.limits.poll, h.limits.unheard = 30*time.Second, 300*time.Millisecond, time.Hour, time.Hour
+	s := h.openPeer(t)
+	if _, err := s.peers.page(ctx, s.peers.db, 0); err != nil { // leaves a connection
+		t.Fatal(err)
+	}
+	network.Lose()
+	network.Recover()
+	found, err := s.peers.page(ctx, s.peers.db, 0)
+	if err != nil || found.revision == 0 {
+		t.Errorf("%v, %v", found, err)
+	}
 }
 
 // A page of the log takes limits.read at most, and not as long for each connection that may be dead.
