@@ -70,6 +70,8 @@ type Draft struct {
 	Data []byte
 	// RevisionStart and RevisionEnd delimit the digits of metadata.resourceVersion within Data.
 	RevisionStart, RevisionEnd int
+	// Protobuf is how many bytes kube-apiserver would store, in protobuf; 0: as many as Data has, or Data is small.
+	Protobuf int
 	// Labels are metadata.labels.
 	Labels labels.Set
 	// Fields are the selectable fields of the type other than metadata.name and metadata.namespace.
@@ -79,6 +81,14 @@ type Draft struct {
 
 	// sent and selfLink are values that a dry run returns as they were sent; they are never stored.
 	sent, selfLink string
+}
+
+// Size returns the size in bytes that limits of an object's size are about: that in protobuf where it is known and the smaller one.
+func (d *Draft) Size() int {
+	if d.Protobuf > 0 {
+		return min(d.Protobuf, len(d.Data))
+	}
+	return len(d.Data)
 }
 
 // PlaceholderRevision is the resourceVersion that an encoder writes where the store puts the real one.

@@ -66,7 +66,7 @@ func (s *Store) measure(r *request) (bytes int) {
 // check refuses what a database would refuse, which would fail the transaction of the whole batch. Only a Create has
 // its key checked: an object whose key an earlier release accepted unchecked can still be changed and deleted.
 func (s *Store) check(w *resources.Write) error {
-	if most := s.options.MaxObjectBytes; most > 0 && w.Op != resources.Delete && len(w.Draft.Data) > most {
+	if most := s.options.MaxObjectBytes; most > 0 && w.Op != resources.Delete && w.Draft.Size() > most {
 		return resources.ErrTooLarge
 	}
 	if data := w.Draft.Data; !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {

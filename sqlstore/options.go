@@ -35,7 +35,7 @@ type Options struct {
 	HistorySize int64
 	// ObjectHistory says which writes are kept for people; the zero value: none.
 	ObjectHistory ObjectHistory
-	// MaxObjectBytes bounds each object, in bytes of its JSON, managedFields included; 0 means no bound.
+	// MaxObjectBytes bounds each object, in bytes of resources.Draft.Size, managedFields included; 0 means no bound.
 	MaxObjectBytes int
 	// LogSize bounds the part of history that is kept in memory, in bytes of the replaced or deleted objects that only
 	// it keeps; 0 means DefaultLogSize.

@@ -62,7 +62,7 @@ func (o *storageOptions) addOtherFlags(flags *pflag.FlagSet) {
 	flags.Var(&o.historySize, "history-size", "most bytes of the history of revisions; older revisions are removed even before --history-age")
 	flags.DurationVar(&o.eventTTL, "event-ttl", builtin.DefaultEventTTL, "how long an Event is kept after its last write")
 	flags.IntVar(&o.maxObject, "max-object-bytes", etcdRequestBytes,
-		"most `bytes` of an object, as JSON with its managedFields; the default is etcd's limit of a request. "+
+		"most `bytes` of an object with its managedFields, in protobuf where its type has that, else in JSON; the default is etcd's limit of a request. "+
 			"A request may always have at most 3145728; 0 sets no other limit")
 	flags.Var(newChoice(&o.synchronous, "full", "normal"), "sqlite-synchronous",
 		"full: acknowledged writes survive a power cut. normal: writes are faster, but a power cut or a crash of "+

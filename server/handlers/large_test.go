@@ -63,6 +63,19 @@ func TestLargeObjects(t *testing.T) {
 	}
 }
 
+// The limit is of what kube-apiserver would store, which is protobuf: escapes of JSON, up to six bytes each, do not count.
+func TestLargeObjectInJSON(t *testing.T) {
+	a := newAPI(t)
+	for name, text := range map[string]string{"quotes": `\"`, "html": `<`, "newlines": `\n`} {
+		value := strings.Repeat(text, 1000<<10)
+		a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"` + name + `"},"data":{"k":"` + value + `"}}`, code: 201},
+			exchange{do: "PATCH " + configMaps + "/" + name, header: asMergePatch, body: `{"data":{"l":"w"}}`, code: 200},
+			exchange{do: "GET " + configMaps + "/" + name, code: 200, says: says{"data.l": "w"}})
+	}
+	pod := `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i","env":[{"name":"E","value":"` + strings.Repeat("<", 1600000) + `"}]}]}}`
+	a.run(exchange{do: "POST /api/v1/namespaces/test/pods", body: pod, code: 500, says: says{"message": "etcdserver: request is too large"}})
+}
+
 // An object that is too large with its managedFields is admitted once by mutating webhooks, as in kube-apiserver, and validated again without them.
 func TestLargeObjectIsMutatedOnce(t *testing.T) {
 	a, v := newAPI(t), newReviewer(t)
