@@ -44,10 +44,26 @@ func (r *reader) open(file string) (*apiserver.AuthorizationConfiguration, error
 		return nil, err
 	}
 	r.data = data
-	return kubeauthorizer.LoadAndValidateData(data, r.expressions(), nil)
+	return r.load(data, nil)
 }
 
-// CheckFile validates a file with an AuthorizationConfiguration. Errors: those of kube-apiserver.
+// load decodes the content of a file and validates it. required are the kinds of authorizers that it has to have.
+func (r *reader) load(data []byte, required sets.Set[apiserver.AuthorizerType]) (*apiserver.AuthorizationConfiguration, error) {
+	c, err := kubeauthorizer.LoadAndValidateData(data, r.expressions(), required)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range c.Authorizers {
+		// Upstream's validation accepts InClusterConfig, but kube-apiserver crashes with it: it reads a kubeconfig in any case.
+		if one.Webhook != nil && one.Webhook.ConnectionInfo.KubeConfigFile == nil {
+			return nil, fmt.Errorf("authorizer %s: connectionInfo type %s is not supported; use %s", one.Name, one.Webhook.ConnectionInfo.Type,
+				apiserver.AuthorizationWebhookConnectionInfoTypeKubeConfigFile)
+		}
+	}
+	return c, nil
+}
+
+// CheckFile validates a file with an AuthorizationConfiguration. Errors: those of kube-apiserver, and webhooks without a kubeconfig.
 func CheckFile(file string) error {
 	_, err := new(reader).open(file)
 	return err
@@ -84,7 +100,7 @@ func (a *Authorizers) reload() (changed bool, err error) {
 		return false, err
 	}
 	a.reader.data = data
-	c, err := kubeauthorizer.LoadAndValidateData(data, a.reader.expressions(), sets.New(a.kinds.UnsortedList()...))
+	c, err := a.reader.load(data, a.kinds.Clone())
 	if err != nil {
 		return false, err
 	}

@@ -235,6 +235,10 @@ func TestConfigurationIsReadAgain(t *testing.T) {
 		defer close(ended)
 		a.Run(ctx)
 	}()
+	inCluster := strings.Replace(deny.entry("reload-cluster", "Deny"), "type: KubeConfigFile, kubeConfigFile: "+deny.kubeconfig, "type: InClusterConfig", 1)
+	if err := authz.CheckFile(configured(t, "v1", inCluster, ofRBAC)); err == nil || !strings.Contains(err.Error(), "InClusterConfig is not supported") {
+		t.Errorf("a webhook without a kubeconfig: %v", err)
+	}
 	for _, c := range []struct{ content, logged, want string }{
 		{configuration("v1", allow.entry("reload-allow", "Deny"), ofRBAC), "took up the changed authorization configuration", "allow it may"},
 		{configuration("v1", deny.entry("reload-deny", "Deny")), "missing required types: [RBAC]", "allow it may"},
@@ -242,6 +246,7 @@ func TestConfigurationIsReadAgain(t *testing.T) {
 		{configuration("v1", ofRBAC, deny.entry("reload-deny", "Sometimes")), `failurePolicy: Unsupported value: "Sometimes"`, "allow it may"},
 		{configuration("v1", deny.entry("reload-deny", "Deny", "request.colour == 'red'"), ofRBAC), "undefined field 'colour'", "allow it may"},
 		{configuration("v1", ofRBAC, "- {type: RBAC, name: rbac}\n"), "Duplicate value", "allow it may"},
+		{configuration("v1", inCluster, ofRBAC), "authorizer reload-cluster: connectionInfo type InClusterConfig is not supported", "allow it may"},
 		{configuration("v1", "- {type: RBAC, name: mine}\n"), "expected name rbac for authorizer RBAC instead of mine", "allow it may"},
 		{configuration("v1", deny.entry("reload-deny", "Deny"), ofRBAC), "took up the changed authorization configuration", "deny it may not"},
 	} {
