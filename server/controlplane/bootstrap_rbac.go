@@ -73,6 +73,9 @@ func (p *Plane) bootstrapRoles(ctx context.Context, all group) error {
 		if err != nil {
 			return err
 		}
+		if err := p.aggregate(ctx, t, manager, there); err != nil {
+			return err
+		}
 		for _, want := range wanted {
 			if want, err = p.split(t, there, want); err != nil {
 				return err
@@ -82,6 +85,31 @@ func (p *Plane) bootstrapRoles(ctx context.Context, all group) error {
 			} else if lacks {
 				all.Go(func() error { return p.reconcile(ctx, t, manager, want) })
 			}
+		}
+	}
+	return nil
+}
+
+// aggregate creates the ClusterRoles from which admin, edit and view are aggregated, as copies of these, where an earlier release of
+// Kubernetes stored them with rules of their own. The rules that an administrator added would be lost otherwise: the rules of an
+// aggregated role are replaced. So aggregate ends before the roles themselves are reconciled.
+func (p *Plane) aggregate(ctx context.Context, t *resources.Type, manager *fieldmanager.Manager, all resources.Snapshot) error {
+	for from, to := range bootstrappolicy.ClusterRolesToAggregate() {
+		o := all.Get("", from)
+		if o == nil || all.Get("", to) != nil {
+			continue
+		}
+		existing, err := t.DecodeStored(o)
+		if err != nil {
+			return err
+		}
+		role, ok := existing.(*rbacv1.ClusterRole)
+		if !ok || role.AggregationRule != nil {
+			continue
+		}
+		role.Name, role.UID, role.ResourceVersion, role.CreationTimestamp, role.ManagedFields = to, "", "", metav1.Time{}, nil
+		if err := p.reconcile(ctx, t, manager, role); err != nil {
+			return err
 		}
 	}
 	return nil

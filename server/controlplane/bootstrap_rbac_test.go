@@ -141,6 +141,46 @@ func TestBootstrapPolicySplits(t *testing.T) {
 	}
 }
 
+// Rules that an administrator added to admin, edit or view before they became aggregated roles are in the roles that these are aggregated
+// from now. Roles that are not to be updated stay as they are.
+func TestBootstrapPolicyAggregates(t *testing.T) {
+	k := newWhole(t, nil)
+	extra := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{"own.example.com"}, Resources: []string{"things"}}
+	for name, annotations := range map[string]string{"admin": `{"mine":"yes"}`, "edit": `{"rbac.authorization.kubernetes.io/autoupdate":"false"}`} {
+		k.change("DELETE", rbacPath+"clusterroles/system:aggregate-to-"+name, "")
+		k.change("PATCH", rbacPath+"clusterroles/"+name, `{"metadata":{"annotations":`+annotations+`},"aggregationRule":null,`+
+			`"rules":[{"verbs":["get"],"apiGroups":["own.example.com"],"resources":["things"]}]}`)
+	}
+	k.change("DELETE", rbacPath+"clusterroles/system:aggregate-to-view", "")
+	if err := k.p.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	roles := k.listed("clusterroles")
+	for _, want := range bootstrappolicy.ClusterRoles() {
+		switch is := roles["/"+want.Name]; want.Name {
+		case "system:aggregate-to-admin":
+			if covered, missing := validation.Covers(is.Rules, append(want.Rules, extra)); !covered || is.Metadata.Labels["rbac.authorization.k8s.io/aggregate-to-admin"] != "true" ||
+				is.Metadata.Annotations["mine"] != "yes" {
+				t.Errorf("%s with %v lacks %+v", want.Name, is.Metadata, missing)
+			}
+		case "system:aggregate-to-edit", "edit":
+			if diff := cmp.Diff([]rbacv1.PolicyRule{extra}, is.Rules); diff != "" || is.AggregationRule != nil {
+				t.Errorf("%s (-want +got):\n%s", want.Name, diff)
+			}
+		case "system:aggregate-to-view", "admin", "view":
+			if diff := cmp.Diff(want.AggregationRule, is.AggregationRule); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", want.Name, diff)
+			}
+		}
+	}
+	if err := k.p.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(roles, k.listed("clusterroles")); diff != "" {
+		t.Errorf("the next start wrote (-before +after):\n%s", diff)
+	}
+}
+
 // Where RBAC is not an authorizer, its policy is not created, and no post-start hook reports it.
 func TestNoBootstrapPolicyWithoutRBAC(t *testing.T) {
 	k := newWhole(t, func(_ *server.Config, c *controlplane.Config) { c.NoRBAC = true })
