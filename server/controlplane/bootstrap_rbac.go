@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -137,7 +138,7 @@ func (p *Plane) split(t *resources.Type, all resources.Snapshot, want runtime.Ob
 			return nil, fmt.Errorf("%T is not a binding of a cluster role", existing)
 		}
 		to.Subjects, to.Labels, to.Annotations = source.Subjects, source.Labels, source.Annotations
-		into, _, err := reconciled(&to, want)
+		into, _, err := p.reconciled(t, &to, want)
 		if err != nil || into != nil {
 			return into, err
 		}
@@ -163,7 +164,7 @@ func (p *Plane) lacks(t *resources.Type, all resources.Snapshot, want runtime.Ob
 	if same(existing, want) {
 		return false, nil
 	}
-	result, _, err := reconciled(existing, want)
+	result, _, err := p.reconciled(t, existing, want)
 	return result != nil, err
 }
 
@@ -200,7 +201,7 @@ func (p *Plane) reconcile(ctx context.Context, t *resources.Type, manager *field
 				if err != nil {
 					return err
 				}
-				if into, another, err = reconciled(existing, want); err != nil || into == nil || another {
+				if into, another, err = p.reconciled(t, existing, want); err != nil || into == nil || another {
 					if is, metaErr := meta.Accessor(obj); metaErr == nil {
 						uid = is.GetUID()
 					}
@@ -231,7 +232,8 @@ func (p *Plane) reconcile(ctx context.Context, t *resources.Type, manager *field
 }
 
 // reconciled returns the new form of an object, nil when it stays unchanged. another: the object has to be deleted and recreated.
-func reconciled(existing, want runtime.Object) (into runtime.Object, another bool, err error) {
+// It warns of what an object lacks that is not to be updated.
+func (p *Plane) reconciled(t *resources.Type, existing, want runtime.Object) (into runtime.Object, another bool, err error) {
 	var role reconciliation.ReconcileRoleOptions
 	var binding reconciliation.ReconcileRoleBindingOptions
 	switch is := existing.(type) {
@@ -250,16 +252,32 @@ func reconciled(existing, want runtime.Object) (into runtime.Object, another boo
 	}
 	if role.Role != nil {
 		r, err := role.Run()
-		if err != nil || r.Protected || r.Operation == reconciliation.ReconcileNone {
+		if err != nil || r.Operation == reconciliation.ReconcileNone {
 			return nil, false, err
+		}
+		if r.Protected {
+			p.warnProtected(t, role.Role.GetNamespace(), role.Role.GetName(), "permissions", r.MissingRules)
+			return nil, false, nil
 		}
 		return r.Role.GetObject(), false, nil
 	}
 	r, err := binding.Run()
-	if err != nil || r.Protected || r.Operation == reconciliation.ReconcileNone {
+	if err != nil || r.Operation == reconciliation.ReconcileNone {
 		return nil, false, err
 	}
+	if r.Protected {
+		p.warnProtected(t, binding.RoleBinding.GetNamespace(), binding.RoleBinding.GetName(), "subjects", r.MissingSubjects)
+		return nil, false, nil
+	}
 	return r.RoleBinding.GetObject(), r.Operation == reconciliation.ReconcileRecreate, nil
+}
+
+// warnProtected warns of an object with the annotation autoupdate=false that differs from the bootstrap policy, in kube-apiserver's words.
+func (p *Plane) warnProtected(t *resources.Type, namespace, name, what string, missing any) {
+	if namespace != "" {
+		name += " in " + namespace
+	}
+	p.Logger.Warn("skipped reconcile-protected "+strings.ToLower(t.Kind)+"."+t.Group+"/"+name+" with missing "+what, "missing", missing)
 }
 
 // oneRole is a client that returns one role. The reconciliation is a dry run and writes nothing through it.

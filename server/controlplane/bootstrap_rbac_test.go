@@ -1,8 +1,10 @@
 package controlplane_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -265,6 +267,33 @@ func TestBootstrapPolicyIsReconciled(t *testing.T) {
 		if diff := cmp.Diff(before, any(k.listed(name))); diff != "" {
 			t.Errorf("%s were written by a start that had nothing to add (-before +after):\n%s", name, diff)
 		}
+	}
+}
+
+// A start warns of roles and bindings that lack something and are not to be updated, in kube-apiserver's words.
+func TestBootstrapPolicyIsNotUpdated(t *testing.T) {
+	var log bytes.Buffer
+	k := newWhole(t, func(_ *server.Config, c *controlplane.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	const kept = `"metadata":{"annotations":{"rbac.authorization.kubernetes.io/autoupdate":"false"}}`
+	k.change("PATCH", rbacPath+"clusterroles/system:kube-scheduler", `{"rules":null,`+kept+`}`)
+	k.change("PATCH", rbacPath+"clusterroles/system:basic-user", `{`+kept+`}`) // lacks nothing
+	k.change("PATCH", rbacPath+"clusterrolebindings/system:discovery", `{"subjects":null,`+kept+`}`)
+	k.change("PATCH", rbacPath+"namespaces/kube-system/rolebindings/system:controller:token-cleaner", `{"subjects":null,`+kept+`}`)
+	log.Reset()
+	if err := k.p.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, warning := range []string{
+		`skipped reconcile-protected clusterrole.rbac.authorization.k8s.io/system:kube-scheduler with missing permissions" missing="[{`,
+		`skipped reconcile-protected clusterrolebinding.rbac.authorization.k8s.io/system:discovery with missing subjects" missing="[{`,
+		`skipped reconcile-protected rolebinding.rbac.authorization.k8s.io/system:controller:token-cleaner in kube-system with missing subjects" missing="[{`,
+	} {
+		if n := strings.Count(log.String(), "level=WARN msg=\""+warning); n != 1 {
+			t.Errorf("%d times: %s\n%s", n, warning, log.String())
+		}
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != 3 {
+		t.Errorf("%d warnings:\n%s", n, log.String())
 	}
 }
 
