@@ -44,12 +44,14 @@ func BenchmarkAuthorize(b *testing.B) {
 			}
 			a := authz.NewRBAC(f.store)
 			who := &user.DefaultInfo{Name: "me", Groups: []string{"system:authenticated"}}
-			for _, q := range []struct {
-				name     string
-				resource string
-			}{{"Allowed", fmt.Sprint("things", c.own-1)}, {"Refused", "secrets"}} {
+			for _, q := range []struct{ name, verb, resource, object string }{
+				{"Allowed", "get", fmt.Sprint("things", c.own-1), "x"},
+				{"Refused", "get", "secrets", "x"},
+				{"RefusedByVerb", "delete", "pods", "x"},
+				{"RefusedByName", "get", "leases", "x"},
+			} {
 				b.Run(q.name, func(b *testing.B) {
-					asked := ask(who, "get", "ns0", q.resource, "x")
+					asked := ask(who, q.verb, "ns0", q.resource, q.object)
 					if allowed(b, a, asked) != (q.name == "Allowed") {
 						b.Fatal("wrong")
 					}
@@ -63,7 +65,7 @@ func BenchmarkAuthorize(b *testing.B) {
 	}
 }
 
-// bound returns writes of a Role with two rules, and of a binding of a user to it.
+// bound returns writes of a Role with three rules, and of a binding of a user to it.
 func bound(f fixture, namespace, name, who string) []resources.Write {
 	m := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	thing := "things" + strings.TrimLeft(name, "ownther")
@@ -71,6 +73,7 @@ func bound(f fixture, namespace, name, who string) []resources.Write {
 		f.write(roles, &rbacv1.Role{ObjectMeta: m, Rules: []rbacv1.PolicyRule{
 			rule([]string{"get", "list", "watch"}, []string{""}, []string{"pods", "services", "configmaps"}),
 			rule([]string{"get", "list", "watch"}, []string{"", "apps"}, []string{thing}),
+			{Verbs: []string{"get", "update"}, APIGroups: []string{""}, Resources: []string{"leases"}, ResourceNames: []string{name}},
 		}}),
 		f.write(roleBindings, &rbacv1.RoleBinding{ObjectMeta: m, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: name},
 			Subjects: []rbacv1.Subject{{Kind: "User", Name: who}}}),
