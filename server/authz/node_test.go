@@ -5,7 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,6 +41,37 @@ func attachment(name, node string) *storagev1.VolumeAttachment {
 	return &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.VolumeAttachmentSpec{Attacher: "d", NodeName: node}}
 }
 
+// claiming lets a Pod use a ResourceClaim, another one that is made for it by the given name, and a third one for extended resources.
+func claiming(pod *corev1.Pod, claim, made, extended string) *corev1.Pod {
+	template := "t"
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "r", ResourceClaimName: &claim}, {Name: "m", ResourceClaimTemplateName: &template}}
+	if made != "" {
+		pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "m", ResourceClaimName: &made}}
+	}
+	if extended != "" {
+		pod.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: extended}
+	}
+	return pod
+}
+
+// debugged returns the Pod with another ephemeral container, which refers to a Secret.
+func debugged(pod *corev1.Pod, secret string) *corev1.Pod {
+	pod = pod.DeepCopy()
+	c := corev1.EphemeralContainerCommon{Name: fmt.Sprint("e", len(pod.Spec.EphemeralContainers)), Image: "i",
+		EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: secret}}}}}
+	pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: c})
+	return pod
+}
+
+func sliceOf(name, node string) *resourcev1.ResourceSlice {
+	return &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceSliceSpec{Driver: "d", NodeName: &node}}
+}
+
+func certificateRequest(name, node string) *certificatesv1.PodCertificateRequest {
+	return &certificatesv1.PodCertificateRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name},
+		Spec: certificatesv1.PodCertificateRequestSpec{SignerName: "s", NodeName: types.NodeName(node)}}
+}
+
 func askAsNode(node, verb, group, resource, namespace, name string) authorizer.AttributesRecord {
 	q := ask(nodeUser(node), verb, namespace, resource, name)
 	q.APIGroup = group
@@ -49,8 +82,9 @@ func askAsNode(node, verb, group, resource, namespace, name string) authorizer.A
 func TestNodesReadWhatTheirPodsNeed(t *testing.T) {
 	f := newFixture(t)
 	a := authz.NewNode(f.store)
-	pod := f.write("pods", podOn("one", "p", "x"))
-	f.commit(pod, f.write("pods", podOn("two", "q", "y")), f.write("persistentvolumes", volume("vx", "x")), f.write("volumeattachments.storage.k8s.io", attachment("at", "one")))
+	pod := f.write("pods", claiming(podOn("one", "p", "x"), "c", "m", "e"))
+	slice, request := f.write("resourceslices.resource.k8s.io", sliceOf("sl", "one")), f.write("podcertificaterequests.certificates.k8s.io", certificateRequest("pr", "one"))
+	f.commit(pod, slice, request, f.write("pods", podOn("two", "q", "y")), f.write("persistentvolumes", volume("vx", "x")), f.write("volumeattachments.storage.k8s.io", attachment("at", "one")))
 	for _, c := range []struct {
 		verb, group, resource, namespace, name string
 		one, two                               bool
@@ -61,6 +95,10 @@ func TestNodesReadWhatTheirPodsNeed(t *testing.T) {
 		{"get", "", "persistentvolumes", "", "vx", true, false}, {"get", "", "secrets", "a", "of-vx", true, false},
 		{"get", "storage.k8s.io", "volumeattachments", "", "at", true, false}, {"get", "", "nodes", "", "one", true, false}, {"create", "", "pods", "a", "", true, true},
 		{"list", "", "services", "", "", true, true}, {"delete", "", "secrets", "a", "x", false, false},
+		{"get", resourceGroup, "resourceclaims", "a", "c", true, false}, {"get", resourceGroup, "resourceclaims", "a", "m", true, false},
+		{"get", resourceGroup, "resourceclaims", "a", "e", true, false}, {"get", resourceGroup, "resourceclaims", "a", "x", false, false},
+		{"get", resourceGroup, "resourceslices", "", "sl", true, false}, {"update", resourceGroup, "resourceslices", "", "sl", true, false},
+		{"get", "certificates.k8s.io", "podcertificaterequests", "a", "pr", true, false}, {"delete", "certificates.k8s.io", "podcertificaterequests", "a", "pr", false, false},
 	} {
 		for node, want := range map[string]bool{"one": c.one, "two": c.two} {
 			if got := allowed(t, a, askAsNode(node, c.verb, c.group, c.resource, c.namespace, c.name)); got != want {
@@ -73,10 +111,41 @@ func TestNodesReadWhatTheirPodsNeed(t *testing.T) {
 	if allowed(t, a, ann) {
 		t.Error("somebody else reads a Secret as if they were a node")
 	}
-	f.commit(f.now(resources.Delete, pod))
-	for _, q := range []authorizer.AttributesRecord{askAsNode("one", "get", "", "secrets", "a", "x"), askAsNode("one", "get", "", "persistentvolumes", "", "vx")} {
+	f.commit(f.now(resources.Delete, pod), f.now(resources.Delete, slice), f.now(resources.Delete, request))
+	for _, q := range []authorizer.AttributesRecord{askAsNode("one", "get", "", "secrets", "a", "x"), askAsNode("one", "get", "", "persistentvolumes", "", "vx"),
+		askAsNode("one", "get", resourceGroup, "resourceclaims", "a", "m"), askAsNode("one", "get", resourceGroup, "resourceslices", "", "sl"),
+		askAsNode("one", "get", "certificates.k8s.io", "podcertificaterequests", "a", "pr")} {
 		if allowed(t, a, q) {
-			t.Errorf("%s of a Pod that is gone", q.Resource)
+			t.Errorf("%s of a Pod that is gone, or gone itself", q.Resource)
+		}
+	}
+}
+
+const resourceGroup = "resource.k8s.io"
+
+// A kubelet may read what a Pod refers to only since a change of the Pod: by an ephemeral container, or a ResourceClaim that was made for it.
+func TestNodesReadWhatTheirPodsNeedLater(t *testing.T) {
+	f := newFixture(t)
+	a := authz.NewNode(f.store)
+	pod := claiming(podOn("one", "p", "x"), "c", "", "")
+	f.commit(f.write("pods", pod))
+	secret, made, extended := askAsNode("one", "get", "", "secrets", "a", "y"), askAsNode("one", "get", resourceGroup, "resourceclaims", "a", "m"),
+		askAsNode("one", "get", resourceGroup, "resourceclaims", "a", "e")
+	for _, c := range []struct {
+		change                 func()
+		secret, made, extended bool
+	}{
+		{func() {}, false, false, false},
+		{func() { pod = debugged(pod, "y") }, true, false, false},
+		{func() { pod = claiming(pod, "c", "m", "") }, true, true, false},
+		{func() { pod.Labels = map[string]string{"a": "b"} }, true, true, false},
+		{func() { pod = claiming(debugged(pod, "z"), "c", "m", "e") }, true, true, true},
+		{func() { pod.Status = corev1.PodStatus{} }, true, false, false},
+	} {
+		c.change()
+		f.commit(f.now(resources.Update, f.write("pods", pod)))
+		if s, m, e := allowed(t, a, secret), allowed(t, a, made), allowed(t, a, extended); s != c.secret || m != c.made || e != c.extended {
+			t.Errorf("with %v %v: the Secret %t, the claim %t, that for extended resources %t", pod.Spec.EphemeralContainers, pod.Status, s, m, e)
 		}
 	}
 }
@@ -87,21 +156,30 @@ func TestGraphOfNodesFollowsTheStore(t *testing.T) {
 	f, r := newFixture(t), rand.New(rand.NewPCG(1, 2))
 	one := func(from ...string) string { return from[r.IntN(len(from))] }
 	followed, there, pods := authz.NewNode(f.store), map[string]bool{}, map[string]*corev1.Pod{}
-	for range 120 {
+	nodeOf := map[string]string{"1": "one", "2": "two", "3": "one"} // of objects that stay on their nodes
+	for range 200 {
 		var obj runtime.Object
-		resource, name := one("pods", "pods", "persistentvolumes", "volumeattachments.storage.k8s.io"), one("1", "2", "3")
+		resource, name := one("pods", "pods", "pods", "persistentvolumes", "volumeattachments.storage.k8s.io", "resourceslices.resource.k8s.io",
+			"podcertificaterequests.certificates.k8s.io"), one("1", "2", "3")
 		switch resource {
 		case "pods":
-			pod := podOn(one("one", "two", ""), name, one("x", "y"))
+			pod := claiming(podOn(one("one", "two", ""), name, one("x", "y")), one("x", "y"), "", "")
 			if before := pods[name]; before != nil && there[resource+name] { // a Pod is bound once, and its references do not change
 				node := before.Spec.NodeName
 				if pod = before.DeepCopy(); node == "" {
 					pod.Spec.NodeName = one("one", "two")
 				}
+				if pod = claiming(pod, *pod.Spec.ResourceClaims[0].ResourceClaimName, one("", "1", "2"), one("", "3")); r.IntN(2) == 0 {
+					pod = debugged(pod, one("1", "2", "3"))
+				}
 			}
 			pods[name], obj = pod, pod
 		case "persistentvolumes":
 			obj = volume(name, one("x", "y"))
+		case "resourceslices.resource.k8s.io":
+			obj = sliceOf(name, nodeOf[name])
+		case "podcertificaterequests.certificates.k8s.io":
+			obj = certificateRequest(name, nodeOf[name])
 		default:
 			obj = attachment(name, one("one", "two"))
 		}
@@ -132,7 +210,8 @@ func questionsOfNode(node string) (all []authorizer.AttributesRecord) {
 			all = append(all, askAsNode(node, "get", "", resource, "a", name))
 		}
 		all = append(all, askAsNode(node, "get", "", "persistentvolumes", "", name), askAsNode(node, "get", "", "secrets", "a", fmt.Sprint("of-", name)),
-			askAsNode(node, "get", "storage.k8s.io", "volumeattachments", "", name))
+			askAsNode(node, "get", "storage.k8s.io", "volumeattachments", "", name), askAsNode(node, "get", resourceGroup, "resourceclaims", "a", name),
+			askAsNode(node, "get", resourceGroup, "resourceslices", "", name), askAsNode(node, "get", "certificates.k8s.io", "podcertificaterequests", "a", name))
 	}
 	return all
 }
