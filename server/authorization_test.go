@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -143,8 +144,16 @@ func TestNobodyEscalates(t *testing.T) {
 	must(t, h, "jane", "POST", rbacPath+"namespaces/default/roles", role("Role", "own", own))
 	must(t, h, "jane", "POST", rbacPath+"namespaces/default/rolebindings", bindingOf("RoleBinding", "own", "ClusterRole", "own", "x"))
 	must(t, h, "jane", "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "own", "ClusterRole", "own", "x"))
-	const apply = "application/apply-patch+yaml"
+	toMore := bindingOf("ClusterRoleBinding", "more", "ClusterRole", "more", "x")
+	must(t, h, admin, "POST", rbacPath+"namespaces/default/rolebindings", bindingOf("RoleBinding", "more", "Role", "more", "x"))
+	must(t, h, admin, "POST", rbacPath+"clusterrolebindings", toMore)
+	const apply, jsonPatch = "application/apply-patch+yaml", "application/json-patch+json"
+	const jane = `{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"jane"}`
 	for _, c := range []struct{ method, path, body, media string }{
+		{"PATCH", "namespaces/default/rolebindings/more", `{"subjects":[` + jane + `]}`, ""},
+		{"PATCH", "namespaces/default/rolebindings/more", `[{"op":"add","path":"/subjects/-","value":` + jane + `}]`, jsonPatch},
+		{"PATCH", "clusterrolebindings/more?fieldManager=m&force=true", strings.ReplaceAll(toMore, `"x"`, `"jane"`), apply},
+		{"PUT", "clusterrolebindings/more", strings.ReplaceAll(toMore, `"x"`, `"jane"`), ""},
 		{"POST", "clusterroles", role("ClusterRole", "new", more), ""},
 		{"POST", "clusterroles?dryRun=All", role("ClusterRole", "new", more), ""},
 		{"PUT", "clusterroles/new", role("ClusterRole", "new", more), ""},
@@ -165,11 +174,8 @@ func TestNobodyEscalates(t *testing.T) {
 		{"PUT", "namespaces/default/rolebindings/new", bindingOf("RoleBinding", "new", "Role", "more", "x"), ""},
 		{"PATCH", "namespaces/default/rolebindings/new?fieldManager=m", bindingOf("RoleBinding", "new", "Role", "more", "x"), apply},
 	} {
-		headers := []string{}
-		if c.media != "" {
-			headers = []string{"Content-Type", c.media}
-		}
-		code, body := send(h, "jane", c.method, rbacPath+c.path, c.body, headers...)
+		media := cmp.Or(c.media, map[bool]string{true: "application/merge-patch+json", false: "application/json"}[c.method == "PATCH"])
+		code, body := send(h, "jane", c.method, rbacPath+c.path, c.body, "Content-Type", media)
 		if code != 403 || !strings.Contains(body, "is attempting to grant RBAC permissions not currently held") && !strings.Contains(body, "must have cluster-admin privileges") {
 			t.Errorf("%s %s: %d %s", c.method, c.path, code, body)
 		}
@@ -182,6 +188,40 @@ func TestNobodyEscalates(t *testing.T) {
 	must(t, h, admin, "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "bolder", "ClusterRole", "bolder", "jane"))
 	must(t, h, "jane", "POST", rbacPath+"clusterroles", role("ClusterRole", "new", more))
 	must(t, h, "jane", "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "new", "ClusterRole", "more", "x"))
+	must(t, h, "jane", "PATCH", rbacPath+"clusterrolebindings/more", `{"subjects":[`+jane+`]}`)
+}
+
+// The verbs escalate and bind allow a user in a namespace to grant there what they lack, bind only the named roles.
+func TestEscalateAndBindInOneNamespace(t *testing.T) {
+	h := guarded(t, "RBAC")
+	must(t, h, admin, "POST", "/api/v1/namespaces", `{"metadata":{"name":"other"}}`)
+	must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", "writer", `{"apiGroups":["rbac.authorization.k8s.io"],"resources":["*"],"verbs":["create","patch"]}`))
+	must(t, h, admin, "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "writer", "ClusterRole", "writer", "jane"))
+	must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", "more", `{"apiGroups":[""],"resources":["secrets"],"verbs":["get"]}`))
+	more := `{"apiGroups":[""],"resources":["secrets"],"verbs":["get"]}`
+	for _, namespace := range []string{"default", "other"} {
+		for _, name := range []string{"more", "most"} {
+			must(t, h, admin, "POST", rbacPath+"namespaces/"+namespace+"/roles", role("Role", name, more))
+		}
+	}
+	must(t, h, admin, "POST", rbacPath+"namespaces/default/roles", role("Role", "bolder", `{"apiGroups":["rbac.authorization.k8s.io"],"resources":["roles"],"verbs":["escalate"]},`+
+		`{"apiGroups":["rbac.authorization.k8s.io"],"resources":["roles"],"resourceNames":["more"],"verbs":["bind"]}`))
+	must(t, h, admin, "POST", rbacPath+"namespaces/default/rolebindings", bindingOf("RoleBinding", "bolder", "Role", "bolder", "jane"))
+	const refused = "is attempting to grant RBAC permissions not currently held"
+	for _, r := range []request{
+		{"POST", "namespaces/default/roles", role("Role", "new", more), 201, ""},
+		{"PATCH", "namespaces/default/roles/most", `{"rules":[` + more + `,{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]}`, 200, ""},
+		{"POST", "namespaces/other/roles", role("Role", "new", more), 403, refused},
+		{"PATCH", "namespaces/other/roles/most", `{"rules":[` + more + `,{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]}`, 403, refused},
+		{"POST", "clusterroles", role("ClusterRole", "new", more), 403, refused},
+		{"POST", "namespaces/default/rolebindings", bindingOf("RoleBinding", "new", "Role", "more", "jane"), 201, ""},
+		{"POST", "namespaces/default/rolebindings", bindingOf("RoleBinding", "newer", "Role", "most", "jane"), 403, refused},
+		{"POST", "namespaces/other/rolebindings", bindingOf("RoleBinding", "new", "Role", "more", "jane"), 403, refused},
+		{"POST", "namespaces/other/rolebindings", bindingOf("RoleBinding", "new", "ClusterRole", "more", "jane"), 403, refused},
+	} {
+		r.path = rbacPath + r.path
+		r.check(t, h, "jane")
+	}
 }
 
 // Creating an object by PUT or apply needs the right to create.
