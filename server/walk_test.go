@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -17,13 +18,16 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/custom"
+	"github.com/rowlock/rowlock/resources/history"
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/aggregate"
+	"github.com/rowlock/rowlock/server/authn"
+	"github.com/rowlock/rowlock/server/authz"
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
 // right is a right that an authorizer is asked for, or grants.
-type right struct{ verb, group, version, resource, subresource, namespace, name, path string }
+type right struct{ verb, group, version, resource, subresource, namespace, name, path, fields, labels string }
 
 // step is a request of the walk, and the right that it needs.
 type step struct {
@@ -42,7 +46,15 @@ type gate struct {
 }
 
 func (g *gate) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	r := right{a.GetVerb(), a.GetAPIGroup(), a.GetAPIVersion(), a.GetResource(), a.GetSubresource(), a.GetNamespace(), a.GetName(), ""}
+	r := right{a.GetVerb(), a.GetAPIGroup(), a.GetAPIVersion(), a.GetResource(), a.GetSubresource(), a.GetNamespace(), a.GetName(), "", "", ""}
+	fields, _ := a.GetFieldSelector() // the walk has valid selectors only
+	for _, f := range fields {
+		r.fields += f.Field + string(f.Operator) + f.Value
+	}
+	labels, _ := a.GetLabelSelector()
+	for _, l := range labels {
+		r.labels += l.String()
+	}
 	if !a.IsResourceRequest() {
 		r = right{verb: a.GetVerb(), path: a.GetPath()}
 	}
@@ -56,6 +68,11 @@ func (g *gate) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 		return authorizer.DecisionAllow, "", nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// RulesFor implements authorizer.RuleResolver.
+func (*gate) RulesFor(context.Context, user.Info, string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+	return nil, nil, true, nil
 }
 
 // with sends a request while one right is granted, nil: none, and returns the response and the rights asked for.
@@ -75,12 +92,20 @@ func walked(t *testing.T) (*gate, http.Handler, *bool, []step) {
 	g, allowed := &gate{}, true
 	s, c := servertest.New(t, func(c *server.Config) {
 		c.Pipeline, c.Authorizer = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Authorizer: g}), g
-		groups := builtin.Parts{Reader: c.Store, Tokens: &builtin.Tokens{Generator: unsigned{}}}.Groups()
+		apis, err := builtin.ParseRuntimeConfig(map[string]string{"api/all": "true"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups := append(builtin.Parts{Reader: c.Store, Registry: c.Registry, Tokens: &builtin.Tokens{Generator: unsigned{}}, Authorizer: g,
+			Rules: authz.NewRBAC(c.Store).Rules(), APIs: apis}.Groups(),
+			history.Config{Historian: c.Store.(resources.Historian), Authorizer: g, Scheme: builtin.Scheme}.Group())
 		c.Definitions = custom.New(custom.Config{Registry: c.Registry, Store: c.Store, Scheme: builtin.Scheme, Logger: c.Logger}, groups)
 		c.Registry.SetGroups(groups)
 		c.AllowsAnonymous = func(string) bool { return allowed }
 		c.Aggregator = aggregate.New(aggregate.Config{Registry: c.Registry, Store: c.Store, Logger: c.Logger, Certificate: func() *tls.Certificate { return nil }})
 		c.Flags, c.OpenID = map[string]string{}, documents{}
+		c.IssuedTokens = authn.NewIssuedTokens(resources.NewRows(c.Store.(resources.Store)), nil)
+		c.SetVerbosity = func(v string) (string, error) { return v, nil }
 		c.Authenticator = func(r *http.Request) (user.Info, bool, error) {
 			switch r.Header.Get("Authorization") {
 			case "":
@@ -126,6 +151,8 @@ func stepsOfPaths(s *server.Server, catalog *resources.Catalog) (steps []step) {
 		}
 		paths = append(paths, strings.Replace(path, "*", "x", 1))
 	}
+	token := `{"user":"jane","groups":["g"],"seconds":60}`
+	steps = append(steps, step{"POST", server.TokensPath, token, "application/json", right{verb: "post", path: server.TokensPath}})
 	for _, path := range paths {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"} {
 			steps = append(steps, step{method, path, "", "", right{verb: strings.ToLower(method), path: path}})
@@ -152,7 +179,7 @@ func stepsOfTypes(catalog *resources.Catalog) (steps []step) {
 	}
 	// Add a type of another server.
 	for method, verb := range map[string]string{"GET": "list", "POST": "create", "DELETE": "deletecollection"} {
-		steps = append(steps, step{method, "/apis/else.example.com/v1/namespaces/default/others", "{}", "", right{verb, "else.example.com", "v1", "others", "", "default", "", ""}})
+		steps = append(steps, step{method, "/apis/else.example.com/v1/namespaces/default/others", "{}", "", right{verb: verb, group: "else.example.com", version: "v1", resource: "others", namespace: "default"}})
 	}
 	return steps
 }
@@ -169,8 +196,13 @@ func (w *walk) add(verb, namespace, name, subresource, method, path, body, media
 	if method != "GET" && method != "HEAD" && method != "OPTIONS" {
 		path += map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "dryRun=All" // existing objects stay as they are
 	}
-	w.steps = append(w.steps, step{method, path, body, cmp.Or(media, "application/json"), right{verb, w.served.Group, w.served.GroupVersionKind.Version, w.served.Resource,
-		subresource, namespace, name, ""}})
+	takes := right{verb: verb, group: w.served.Group, version: w.served.GroupVersionKind.Version, resource: w.served.Resource, subresource: subresource, namespace: namespace, name: name}
+	if name == "" || verb == "list" || verb == "watch" {
+		_, query, _ := strings.Cut(path, "?")
+		values, _ := url.ParseQuery(query) // the walk has valid queries only
+		takes.fields, takes.labels = values.Get("fieldSelector"), values.Get("labelSelector")
+	}
+	w.steps = append(w.steps, step{method, path, body, cmp.Or(media, "application/json"), takes})
 }
 
 func (w *walk) everything() {
@@ -187,6 +219,7 @@ func (w *walk) everything() {
 	w.add("list", space, "", "", "GET", all+"?labelSelector=a%3Db&fieldSelector=metadata.namespace%3Ddefault", "", "")
 	w.add("list", space, "one", "", "GET", all+"?fieldSelector=metadata.name%3Done", "", "")
 	w.add("watch", space, "", "", "GET", all+"?watch=1&timeoutSeconds=-1", "", "")
+	w.add("watch", space, "", "", "GET", all+"?watch=1&timeoutSeconds=-1&labelSelector=a+in+(b%2Cc)", "", "")
 	w.add("watch", space, "one", "", "GET", all+"?watch=true&timeoutSeconds=-1&fieldSelector=metadata.name%3Done", "", "")
 	w.add("watch", space, "", "", "GET", w.root()+"/watch"+in+"/"+r+"?timeoutSeconds=-1", "", "")
 	within := space
@@ -199,6 +232,7 @@ func (w *walk) everything() {
 	w.add("update", space, "", "", "PUT", all, object, "")
 	w.add("patch", space, "", "", "PATCH", all, "{}", "application/merge-patch+json")
 	w.add("deletecollection", space, "", "", "DELETE", all, "", "")
+	w.add("deletecollection", space, "", "", "DELETE", all+"?fieldSelector=metadata.name%3Done&labelSelector=%21a", "", "")
 	if w.served.Namespaced {
 		w.add("list", "", "", "", "GET", w.root()+"/"+r, "", "")
 		w.add("watch", "", "", "", "GET", w.root()+"/"+r+"?watch=1&timeoutSeconds=-1", "", "")
@@ -221,6 +255,7 @@ func (w *walk) everything() {
 // item adds the requests for an object, or for a subresource of it.
 func (w *walk) item(space, subresource, path, object string) {
 	w.add("get", space, "walk", subresource, "GET", path, "", "")
+	w.add("get", space, "walk", subresource, "GET", path+"?labelSelector=a%3Db", "", "")
 	w.add("get", space, "walk", subresource, "HEAD", path, "", "")
 	w.add("update", space, "walk", subresource, "PUT", path, object, "")
 	w.add("create", space, "walk", subresource, "POST", path, object, "")
@@ -242,15 +277,19 @@ func subresources(s *resources.Served) (names []string) {
 	return names
 }
 
-// besides tells whether a request may need this right in addition to its own: to create an object that does not exist, or for what a role or
-// certificate grants.
+// besides tells whether a request may need this right in addition to its own: to create an object that does not exist, for what a role or
+// certificate grants, for the objects of a history, to connect to a Pod, or to act as the user of a token.
 func besides(takes, asked right) bool {
 	switch {
-	case takes.verb == "update" || takes.verb == "patch":
+	case strings.HasPrefix(takes.group, "rbac.") && (asked.verb == "escalate" || asked.verb == "bind"):
+		return true
+	case takes.group == history.GroupName:
+		return asked == right{verb: "list", group: "*", version: "*", resource: "*", namespace: takes.namespace}
+	case takes.path == server.TokensPath:
+		return asked == right{verb: "impersonate", resource: "users", name: "jane"}
+	case takes.verb == "update" || takes.verb == "patch" || slices.Contains([]string{"exec", "attach", "portforward"}, takes.subresource):
 		takes.verb = "create"
 		return asked == takes
-	case strings.HasPrefix(takes.group, "rbac."):
-		return asked.verb == "escalate" || asked.verb == "bind"
 	}
 	return slices.Contains([]string{"approve", "sign", "attest"}, asked.verb)
 }
@@ -259,9 +298,10 @@ func besides(takes, asked right) bool {
 // right is that of the request's method and path.
 func TestEveryRouteTakesItsRight(t *testing.T) {
 	g, h, allowed, steps := walked(t)
-	if len(steps) < 3500 {
+	if len(steps) < 5000 {
 		t.Fatalf("there are only %d steps", len(steps))
 	}
+	second := map[string]bool{}
 	for _, s := range steps {
 		*allowed = false
 		if code, _, asked := g.with(nil, h, "", s); code != 401 || len(asked) > 0 {
@@ -282,12 +322,18 @@ func TestEveryRouteTakesItsRight(t *testing.T) {
 			t.Errorf("%s with the right %+v: %d, after %+v was asked", s, s.takes, code, asked)
 		}
 		for _, more := range asked[1:] {
+			second[more.verb] = true
 			if more != s.takes && !besides(s.takes, more) {
 				t.Errorf("%s takes %+v, too", s, more)
 			}
 		}
 		if code == 403 && len(asked) < 2 {
 			t.Errorf("%s with the right %+v: %d %s", s, s.takes, code, body)
+		}
+	}
+	for _, verb := range []string{"create", "escalate", "list", "impersonate"} {
+		if !second[verb] {
+			t.Errorf("no request takes the right to %s in addition to its own", verb)
 		}
 	}
 }
