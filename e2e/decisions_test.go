@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	neturl "net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -14,26 +15,26 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	rbaclisters "k8s.io/client-go/listers/rbac/v1"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 )
 
 // decision is a row of the table: a user and a request.
 type decision struct {
 	user                                                               user.DefaultInfo
 	verb, group, version, resource, subresource, namespace, name, path string
+	// node is the node of a field selector for Pods; "" for no selector.
+	node string
 }
 
 func (d decision) String() string {
-	return fmt.Sprintf("%s %v %s %s/%s/%s of %q in %q %s", d.user.Name, d.user.Groups, d.verb, d.group, d.resource, d.subresource, d.name, d.namespace, d.path)
+	return fmt.Sprintf("%s %v %s %s/%s/%s of %q in %q %s %s", d.user.Name, d.user.Groups, d.verb, d.group, d.resource, d.subresource, d.name, d.namespace, d.path, d.node)
 }
 
 // request returns the request of the row. It changes nothing.
 func (d decision) request(ctx context.Context, url string) (*http.Request, error) {
-	method := map[string]string{"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE", "deletecollection": "DELETE"}[d.verb]
+	method := map[string]string{"get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE", "deletecollection": "DELETE"}[d.verb]
 	if d.path == "" {
 		url += map[bool]string{true: "/api/", false: "/apis/" + d.group + "/"}[d.group == ""] + d.version
 		if d.namespace != "" {
@@ -52,8 +53,18 @@ func (d decision) request(ctx context.Context, url string) (*http.Request, error
 	case "POST", "PUT":
 		body = "{}"
 	}
-	if method != "GET" && d.path == "" {
-		url += "?dryRun=All"
+	query := neturl.Values{}
+	if method != "GET" {
+		query.Set("dryRun", "All")
+	}
+	if d.verb == "watch" {
+		query.Set("watch", "1")
+	}
+	if d.node != "" {
+		query.Set("fieldSelector", "spec.nodeName="+d.node)
+	}
+	if d.path == "" && len(query) > 0 {
+		url += "?" + query.Encode()
 	}
 	r, err := http.NewRequestWithContext(ctx, method, url+d.path, strings.NewReader(body))
 	if err != nil {
@@ -77,12 +88,15 @@ func (d decision) refusal(t *testing.T, s *sectionServer) string {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
+	if response.StatusCode != http.StatusForbidden {
+		return "" // a watch has begun, for example
+	}
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var status metav1.Status
-	if response.StatusCode != http.StatusForbidden || json.Unmarshal(body, &status) != nil || !strings.Contains(status.Message, "User \""+d.user.Name+"\" cannot ") {
+	if json.Unmarshal(body, &status) != nil || !strings.Contains(status.Message, "User \""+d.user.Name+"\" cannot ") {
 		return "" // the result after authorization does not matter
 	}
 	return status.Message
@@ -102,8 +116,12 @@ func (d decision) refusalUntil(t *testing.T, s *sectionServer, wanted string) st
 }
 
 func (d decision) attributes() authorizer.AttributesRecord {
-	return authorizer.AttributesRecord{User: &d.user, Verb: d.verb, APIGroup: d.group, APIVersion: d.version, Resource: d.resource, Subresource: d.subresource,
+	a := authorizer.AttributesRecord{User: &d.user, Verb: d.verb, APIGroup: d.group, APIVersion: d.version, Resource: d.resource, Subresource: d.subresource,
 		Namespace: d.namespace, Name: d.name, Path: d.path, ResourceRequest: d.path == ""}
+	if d.node != "" {
+		a.FieldSelectorRequirements = fields.OneTermEqualSelector("spec.nodeName", d.node).Requirements()
+	}
+	return a
 }
 
 // decisions makes rows, and the roles for some of them.
@@ -121,7 +139,8 @@ func newDecisions(namespace string) decisions {
 		d.users = append(d.users, user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}})
 	}
 	d.users = append(d.users, user.DefaultInfo{Name: "in-group", Groups: []string{"g", user.AllAuthenticated}}, user.DefaultInfo{Name: "watches", Groups: []string{user.MonitoringGroup, user.AllAuthenticated}},
-		user.DefaultInfo{Name: "system:bootstrap:abcdef", Groups: []string{"system:bootstrappers", user.AllAuthenticated}})
+		user.DefaultInfo{Name: "system:bootstrap:abcdef", Groups: []string{"system:bootstrappers", user.AllAuthenticated}},
+		user.DefaultInfo{Name: "system:node:n", Groups: []string{user.NodesGroup, user.AllAuthenticated}}, user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}})
 	return d
 }
 
@@ -131,14 +150,15 @@ var asked = []struct {
 	namespaced               bool
 	subresources             []string
 }{
-	{"", "v1", "pods", true, []string{"", "", "status", "log", "eviction", "binding", "ephemeralcontainers"}}, {"", "v1", "secrets", true, []string{""}},
+	{"", "v1", "pods", true, []string{"", "", "status", "log", "eviction", "binding", "ephemeralcontainers", "exec", "portforward"}}, {"", "v1", "secrets", true, []string{""}},
 	{"", "v1", "configmaps", true, []string{""}}, {"", "v1", "serviceaccounts", true, []string{"", "token"}}, {"", "v1", "nodes", false, []string{"", "status", "proxy"}},
 	{"", "v1", "namespaces", false, []string{"", "status", "finalize"}}, {"", "v1", "events", true, []string{""}},
 	{"apps", "v1", "deployments", true, []string{"", "scale", "status"}}, {"apps", "v1", "replicasets", true, []string{"", "scale"}},
 	{"rbac.authorization.k8s.io", "v1", "roles", true, []string{""}}, {"rbac.authorization.k8s.io", "v1", "clusterroles", false, []string{""}},
 	{"coordination.k8s.io", "v1", "leases", true, []string{""}}, {"certificates.k8s.io", "v1", "certificatesigningrequests", false, []string{"", "approval", "status"}},
 	{"authorization.k8s.io", "v1", "selfsubjectaccessreviews", false, []string{""}}, {"authorization.k8s.io", "v1", "subjectaccessreviews", false, []string{""}},
-	{"discovery.k8s.io", "v1", "endpointslices", true, []string{""}}, {"storage.k8s.io", "v1", "csinodes", false, []string{""}},
+	{"discovery.k8s.io", "v1", "endpointslices", true, []string{""}}, {"resource.k8s.io", "v1", "resourceslices", false, []string{""}},
+	{"decisions.example.com", "v1", "things", true, []string{"", "status"}}, {"storage.k8s.io", "v1", "csinodes", false, []string{""}},
 }
 
 func one[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
@@ -154,11 +174,14 @@ func (d decisions) row() decision {
 	if a.namespaced {
 		row.namespace = one(d.Rand, d.namespace, "default", "kube-system")
 	}
-	row.verb = one(d.Rand, "get", "list", "create", "update", "patch", "delete", "deletecollection")
+	row.verb = one(d.Rand, "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 	if row.subresource != "" {
 		row.verb = one(d.Rand, "get", "create", "update", "patch")
 	}
-	if named := row.verb != "list" && row.verb != "deletecollection" && row.verb != "create"; named || row.subresource != "" {
+	if (row.verb == "list" || row.verb == "watch") && (row.resource == "pods" || row.resource == "resourceslices") {
+		row.node = one(d.Rand, "", "n", "n", "other")
+	}
+	if named := row.verb != "list" && row.verb != "watch" && row.verb != "deletecollection" && row.verb != "create"; named || row.subresource != "" {
 		row.name = one(d.Rand, "x", "y", "kube-root-ca.crt")
 	}
 	return row
@@ -166,13 +189,13 @@ func (d decisions) row() decision {
 
 // rules are random rules about these resources.
 func (d decisions) rules() (rules []rbacv1.PolicyRule) {
-	for range 1 + d.IntN(3) {
+	for range 3 + d.IntN(3) {
 		a := one(d.Rand, asked...)
 		name := a.resource
 		if sub := one(d.Rand, a.subresources...); sub != "" {
 			name += "/" + sub
 		}
-		r := rbacv1.PolicyRule{Verbs: []string{one(d.Rand, "get", "list", "create", "update", "*"), one(d.Rand, "patch", "delete", "deletecollection", "get")},
+		r := rbacv1.PolicyRule{Verbs: []string{one(d.Rand, "get", "list", "watch", "create", "update", "*"), one(d.Rand, "patch", "delete", "deletecollection", "get")},
 			APIGroups: []string{one(d.Rand, a.group, a.group, "*")}, Resources: []string{one(d.Rand, name, name, "*", "*/"+one(d.Rand, "status", "scale"))}}
 		switch d.IntN(4) {
 		case 0:
@@ -198,14 +221,19 @@ func (d decisions) objects() map[string]any {
 			objects[root+"namespaces/"+d.namespace+"/rolebindings/"+name] = rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: of, Subjects: subjects}
 		}
 	}
-	for _, name := range []string{"admin", "edit", "view"} {
+	// No controller aggregates the roles admin, edit and view here, so their users are bound to what these are aggregated from, too.
+	aggregated := []string{"view", "edit", "admin"}
+	for i, name := range aggregated {
 		add(name, "ClusterRole", name, rbacv1.Subject{Kind: "User", Name: name + "-here"}, false)
+		for _, from := range aggregated[:i+1] {
+			add(name+"-"+from, "ClusterRole", "system:aggregate-to-"+from, rbacv1.Subject{Kind: "User", Name: name + "-here"}, false)
+		}
 	}
-	add(d.namespace+"-view", "ClusterRole", "view", rbacv1.Subject{Kind: "User", Name: "view-everywhere"}, true)
-	for i := range 8 {
+	add(d.namespace+"-view", "ClusterRole", "system:aggregate-to-view", rbacv1.Subject{Kind: "User", Name: "view-everywhere"}, true)
+	for i := range 16 {
 		name := fmt.Sprintf("%s-%d", d.namespace, i)
 		subject := rbacv1.Subject{Kind: "User", Name: fmt.Sprint("u", i%3)}
-		if i == 7 {
+		if i >= 14 {
 			subject = rbacv1.Subject{Kind: "Group", Name: "g"}
 		}
 		rules := d.rules()
@@ -219,40 +247,6 @@ func (d decisions) objects() map[string]any {
 		add(name, "Role", name, subject, false)
 	}
 	return objects
-}
-
-// upstreams is kube-apiserver's authorizer on a server's stored objects.
-func upstreams(t *testing.T, s *sectionServer) *rbac.RBACAuthorizer {
-	t.Helper()
-	roles, clusterRoles := listed[rbacv1.RoleList](t, s, "roles"), listed[rbacv1.ClusterRoleList](t, s, "clusterroles")
-	bindings, clusterBindings := listed[rbacv1.RoleBindingList](t, s, "rolebindings"), listed[rbacv1.ClusterRoleBindingList](t, s, "clusterrolebindings")
-	indexer := func() cache.Indexer {
-		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	}
-	r, cr, b, cb := indexer(), indexer(), indexer(), indexer()
-	for i := range roles.Items {
-		_ = r.Add(&roles.Items[i]) // the key function cannot fail for an object
-	}
-	for i := range clusterRoles.Items {
-		_ = cr.Add(&clusterRoles.Items[i])
-	}
-	for i := range bindings.Items {
-		_ = b.Add(&bindings.Items[i])
-	}
-	for i := range clusterBindings.Items {
-		_ = cb.Add(&clusterBindings.Items[i])
-	}
-	return rbac.New(&rbac.RoleGetter{Lister: rbaclisters.NewRoleLister(r)}, &rbac.RoleBindingLister{Lister: rbaclisters.NewRoleBindingLister(b)},
-		&rbac.ClusterRoleGetter{Lister: rbaclisters.NewClusterRoleLister(cr)}, &rbac.ClusterRoleBindingLister{Lister: rbaclisters.NewClusterRoleBindingLister(cb)})
-}
-
-func listed[T any](t *testing.T, s *sectionServer, resource string) (list T) {
-	t.Helper()
-	a := s.send(t, step{Send: "GET /apis/rbac.authorization.k8s.io/v1/" + resource}, nil)
-	if err := json.Unmarshal(a.text, &list); err != nil || a.code != http.StatusOK {
-		t.Fatalf("%s: %d %v", resource, a.code, err)
-	}
-	return list
 }
 
 // create creates an object at the path of its type.
@@ -271,31 +265,45 @@ func (s *sectionServer) create(t *testing.T, path string, o any) {
 	}
 }
 
+// definition is the custom resource of the table.
+func definition() any {
+	return map[string]any{"metadata": map[string]any{"name": "things.decisions.example.com"}, "spec": map[string]any{"group": "decisions.example.com", "scope": "Namespaced",
+		"names": map[string]any{"kind": "Thing", "plural": "things"}, "versions": []any{map[string]any{"name": "v1", "served": true, "storage": true,
+			"subresources": map[string]any{"status": map[string]any{}}, "schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}}}}}}
+}
+
 // TestDecisions sends a request for each row of a table of users, verbs, resources and names, under the bootstrap policy and random roles. A request
-// is allowed if upstream's authorizer allows it by the objects that the server shows. With E2E_PEER=kube-apiserver both servers are asked, and refuse
+// is allowed if upstream's authorizers allow it by the objects that the server shows. With E2E_PEER=kube-apiserver both servers are asked, and refuse
 // in the same words.
 func TestDecisions(t *testing.T) {
 	servers, namespace := startSectionServers(t, ""), unique("decisions")
+	checkPolicies(t, servers)
 	d := newDecisions(namespace)
 	objects := d.objects()
 	for _, s := range servers {
 		s.createNamespace(t, namespace)
+		s.create(t, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition())
 		for path, o := range objects {
 			s.create(t, path[:strings.LastIndex(path, "/")], o)
 		}
 	}
-	oracle, allowed := upstreams(t, servers[0]), 0
-	const rows = 1500
+	oracle, allowed, own := upstreams(t, servers[0]), 0, map[string]int{}
+	const rows = 5000
 	for range rows {
 		row := d.row()
-		decides, _, _ := oracle.Authorize(t.Context(), row.attributes())
-		want := decides == authorizer.DecisionAllow
+		want := oracle(row)
 		if want {
 			allowed++
+			if anybody := row; anybody.user.Name != user.Anonymous {
+				anybody.user = d.users[0]
+				if !oracle(anybody) {
+					own[row.user.Name]++
+				}
+			}
 		}
 		message := row.refusal(t, servers[0])
 		if (message == "") != want {
-			t.Errorf("%s: %q, upstream's authorizer says %v", row, message, decides)
+			t.Errorf("%s: %q, upstream's authorizers allow it: %t", row, message, want)
 		}
 		for _, peer := range servers[1:] {
 			if theirs := row.refusalUntil(t, peer, message); theirs != message {
@@ -305,5 +313,12 @@ func TestDecisions(t *testing.T) {
 	}
 	if allowed < rows/10 || allowed > rows*9/10 {
 		t.Errorf("%d of %d rows are allowed", allowed, rows)
+	}
+	for _, who := range d.users[1:] {
+		switch {
+		case who.Name == user.Anonymous || strings.HasPrefix(who.Name, "system:bootstrap:"): // have no rights of their own
+		case own[who.Name] < 3:
+			t.Errorf("%s is allowed %d rows that not everybody is allowed; all: %v", who.Name, own[who.Name], own)
+		}
 	}
 }

@@ -69,7 +69,7 @@ func StartKubeAPIServer(ctx context.Context, backend Backend, dir string, args .
 	api, err := start(dir, "kube-apiserver", Binary("kube-apiserver"), append([]string{
 		"--etcd-servers", s.Store,
 		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(ports[0]), "--cert-dir", filepath.Join(dir, "certs"),
-		"--token-auth-file", filepath.Join(dir, "tokens.csv"), "--authorization-mode", "RBAC",
+		"--token-auth-file", filepath.Join(dir, "tokens.csv"), "--authorization-mode", "Node,RBAC",
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", filepath.Join(dir, "sa.key"),
 		"--service-account-signing-key-file", filepath.Join(dir, "sa.key"), "--service-cluster-ip-range", "10.43.0.0/16",
 		"--endpoint-reconciler-type", "none", "--disable-admission-plugins", "ServiceAccount",
