@@ -111,7 +111,7 @@ func (o *Options) tokens(counts *counts) (authenticator.Token, error) {
 		if err != nil {
 			return nil, err
 		}
-		kinds = append(kinds, newCachedTokens(group.NewTokenGroupAdder(tokens, []string{user.AllAuthenticated}), o.ServiceAccounts.Store, o.Now, counts))
+		kinds = append(kinds, newCachedTokens(group.NewTokenGroupAdder(tokens, []string{user.AllAuthenticated}), o.ServiceAccounts.Keys, o.ServiceAccounts.Store, o.Now, counts))
 	}
 	return tokenunion.New(kinds...), nil
 }

@@ -21,12 +21,13 @@ import (
 // cachedTokens caches the results of verifying tokens of ServiceAccounts, since verifying a signature costs as much as
 // a whole request.
 //
-// A result is valid while every object that it was derived from has the revision at which it was read: a token whose
-// Pod, Secret, Node or ServiceAccount is deleted is refused at the next request. It is never valid for longer than
-// resultAge, nor beyond the end of the token, so that a removed key is no longer accepted either. Failures are not
-// cached.
+// A result is valid while the keys are those that verified it, and every object that it was derived from has the
+// revision at which it was read: a token whose key is removed, or whose Pod, Secret, Node or ServiceAccount is deleted,
+// is refused at the next request. It is never valid for longer than resultAge, nor beyond the end of the token.
+// Failures are not cached.
 type cachedTokens struct {
 	tokens authenticator.Token
+	keys   Keys
 	store  resources.Reader
 	now    func() time.Time
 	counts *counts
@@ -39,7 +40,7 @@ type cachedTokens struct {
 }
 
 const (
-	// resultAge bounds how long a result is valid: with the second after which key files are read again, ten in all.
+	// resultAge bounds how long a result is valid.
 	resultAge = 9 * time.Second
 	// lateness is how long a token is accepted after its end, for clocks that differ. Upstream's leeway is a minute.
 	lateness = 5 * time.Second
@@ -53,6 +54,7 @@ const (
 type tokenResult struct {
 	response    *authenticator.Response
 	until       time.Time
+	keys        any // their state when the token was verified
 	objects     []seenObject
 	annotations map[string]string
 	warnings    []toldWarning
@@ -66,8 +68,8 @@ type seenObject struct {
 
 type toldWarning struct{ agent, text string }
 
-func newCachedTokens(tokens authenticator.Token, store resources.Reader, now func() time.Time, counts *counts) *cachedTokens {
-	c := &cachedTokens{tokens: tokens, store: store, now: now, counts: counts, known: map[[sha256.Size]byte]*tokenResult{}}
+func newCachedTokens(tokens authenticator.Token, keys Keys, store resources.Reader, now func() time.Time, counts *counts) *cachedTokens {
+	c := &cachedTokens{tokens: tokens, keys: keys, store: store, now: now, counts: counts, known: map[[sha256.Size]byte]*tokenResult{}}
 	_, _ = rand.Read(c.seed[:]) // never fails
 	return c
 }
@@ -139,7 +141,7 @@ func (c *cachedTokens) key(ctx context.Context, token string) (key [sha256.Size]
 
 // current tells whether a result is still valid.
 func (c *cachedTokens) current(ctx context.Context, r *tokenResult) bool {
-	if !c.now().Before(r.until) {
+	if !c.now().Before(r.until) || c.keys.State() != r.keys {
 		return false
 	}
 	for _, was := range r.objects {
@@ -160,7 +162,7 @@ func (c *cachedTokens) verify(asked context.Context, token string) (*tokenResult
 		ctx = authenticator.WithAudiences(ctx, audiences)
 	}
 	ctx = warning.WithWarningRecorder(audit.WithAuditContext(context.WithValue(ctx, notesKey{}, n)), n)
-	now := c.now()
+	now, keys := c.now(), c.keys.State()
 	response, ok, err := c.tokens.AuthenticateToken(ctx, token)
 	if err != nil || !ok {
 		return nil, ok, err
@@ -174,7 +176,7 @@ func (c *cachedTokens) verify(asked context.Context, token string) (*tokenResult
 			until = end
 		}
 	}
-	return &tokenResult{response, until, n.objects, audit.AuditContextFrom(ctx).GetEventAnnotations(), n.warnings}, true, nil
+	return &tokenResult{response, until, keys, n.objects, audit.AuditContextFrom(ctx).GetEventAnnotations(), n.warnings}, true, nil
 }
 
 // endOf returns the expiry of a verified token; zero: it does not expire.

@@ -9,13 +9,18 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
+// steadyKeys are keys that are never exchanged.
+type steadyKeys struct{ Keys }
+
+func (steadyKeys) State() any { return nil }
+
 // TestEndedResultsAreRemoved reviews a token for ever new audiences, whose results cannot be used again.
 func TestEndedResultsAreRemoved(t *testing.T) {
 	tokens := authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) {
 		return &authenticator.Response{User: &user.DefaultInfo{Name: "a"}}, true, nil
 	})
 	now := time.Now()
-	c := newCachedTokens(tokens, nil, func() time.Time { return now }, newCounts())
+	c := newCachedTokens(tokens, steadyKeys{}, nil, func() time.Time { return now }, newCounts())
 	for range 10 {
 		for _, audience := range []string{"a", "b", "c"} {
 			ctx := authenticator.WithAudiences(t.Context(), authenticator.Audiences{audience, now.String()})

@@ -25,13 +25,20 @@ type ServiceAccounts struct {
 	// Issuers are the accepted issuers.
 	Issuers []string
 	// Keys verify the signatures.
-	Keys serviceaccount.PublicKeysGetter
+	Keys Keys
 	// Store has the ServiceAccounts and the objects that tokens are bound to: a token is valid as long as these exist.
 	Store resources.Reader
 	// NoLookup accepts a token of a Secret even when the Secret or its ServiceAccount does not exist.
 	NoLookup bool
 	// Secrets marks the Secrets whose tokens were used, with the day.
 	Secrets typedcorev1.SecretsGetter
+}
+
+// Keys are public keys that may be exchanged.
+type Keys interface {
+	serviceaccount.PublicKeysGetter
+	// State identifies the keys that are accepted now: a result of other keys is no longer valid.
+	State() any
 }
 
 // tokens returns the authenticators of tokens in Secrets and of tokens from TokenRequests, in upstream's order.

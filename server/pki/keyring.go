@@ -88,7 +88,7 @@ func (k *KeyRing) Sign(ctx context.Context, id string) error {
 	})
 }
 
-// Remove removes a key: ten seconds later, its signatures are no longer accepted. It records the removal, so that no file that still has the key
+// Remove removes a key, whose signatures a server then refuses as soon as it has read the change. It records the removal, so that no file that still has the key
 // restores it to a database that servers share. Errors: ErrNoKey; the key is the signing one.
 func (k *KeyRing) Remove(ctx context.Context, id string) error {
 	return k.change(ctx, func(blocks []keyBlock, kept *sharedTokenKeys) ([]keyBlock, error) {

@@ -303,6 +303,12 @@ func (t *TokenKeys) GetPublicKeys(ctx context.Context, keyID string) []serviceac
 	return t.current.Load().getter.GetPublicKeys(ctx, keyID)
 }
 
+// State identifies the keys that are accepted now. It can be compared with ==.
+func (t *TokenKeys) State() any {
+	t.Refresh()
+	return t.current.Load()
+}
+
 // Legacy returns the generator of tokens in Secrets, which have another issuer and do not expire.
 func (t *TokenKeys) Legacy() serviceaccount.TokenGenerator { return legacyTokens{t} }
 
