@@ -9,6 +9,7 @@
 //	issued.go           tokens that an administrator issues to users
 //	issued_latest.go    reading tokens that another server has issued
 //	cache.go            a cache of verified ServiceAccount tokens
+//	foreign.go          tokens of other issuers
 //	metrics.go          the metrics of the above
 //	issuers.go          OpenID Connect issuers, and how a changed configuration replaces them
 //	remote.go           authenticators outside this server: OpenID Connect issuers, a webhook; and bootstrap tokens
@@ -87,9 +88,6 @@ func New(o Options) (*Authenticator, error) {
 		kinds = append(kinds, authenticator.WrapAudienceAgnosticRequest(o.Audiences, newFrontProxies(o.FrontProxies, o.Now)))
 	}
 	kinds = append(kinds, newCertificates(o.ClientCAs, o.Now, counts), bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens))
-	if o.Remote != nil {
-		kinds = append(kinds, o.Remote)
-	}
 	return &Authenticator{group.NewAuthenticatedGroupAdder(union.New(kinds...)), o.Audiences, counts}, nil
 }
 
@@ -112,6 +110,9 @@ func (o *Options) tokens(counts *counts) (authenticator.Token, error) {
 			return nil, err
 		}
 		kinds = append(kinds, newCachedTokens(group.NewTokenGroupAdder(tokens, []string{user.AllAuthenticated}), o.ServiceAccounts.Keys, o.ServiceAccounts.Store, o.Now, counts))
+	}
+	if o.Remote != nil {
+		kinds = append(kinds, o.Remote)
 	}
 	return tokenunion.New(kinds...), nil
 }

@@ -2,9 +2,6 @@ package authn
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"maps"
 	"sync"
@@ -31,11 +28,12 @@ type cachedTokens struct {
 	store  resources.Reader
 	now    func() time.Time
 	counts *counts
-	// seed makes keys unpredictable; tokens themselves are not kept.
-	seed [sha256.Size]byte
+	seed   keySeed
+	// foreign are tokens of other issuers.
+	foreign foreignTokens
 
 	mu    sync.RWMutex
-	known map[[sha256.Size]byte]*tokenResult
+	known map[cacheKey]*tokenResult
 	swept time.Time // when results that had ended were last removed
 }
 
@@ -69,9 +67,7 @@ type seenObject struct {
 type toldWarning struct{ agent, text string }
 
 func newCachedTokens(tokens authenticator.Token, keys Keys, store resources.Reader, now func() time.Time, counts *counts) *cachedTokens {
-	c := &cachedTokens{tokens: tokens, keys: keys, store: store, now: now, counts: counts, known: map[[sha256.Size]byte]*tokenResult{}}
-	_, _ = rand.Read(c.seed[:]) // never fails
-	return c
+	return &cachedTokens{tokens: tokens, keys: keys, store: store, now: now, counts: counts, seed: newKeySeed(), known: map[cacheKey]*tokenResult{}}
 }
 
 // errExpired is upstream's error.
@@ -80,7 +76,10 @@ var errExpired = errors.New("service account token has expired")
 // AuthenticateToken implements authenticator.Token.
 func (c *cachedTokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	began := time.Now()
-	key := c.key(ctx, token)
+	key := c.seed.key(ctx, token)
+	if c.foreign.has(key) {
+		return nil, false, nil
+	}
 	c.mu.RLock()
 	result := c.known[key]
 	c.mu.RUnlock()
@@ -93,6 +92,7 @@ func (c *cachedTokens) AuthenticateToken(ctx context.Context, token string) (*au
 		result, ok, err = c.verify(ctx, token)
 		verified(ok, err)
 		if !ok && err == nil {
+			c.foreign.add(key)
 			return nil, false, nil // not a token of a ServiceAccount; another authenticator may cache it
 		}
 		if err != nil {
@@ -112,31 +112,17 @@ func (c *cachedTokens) AuthenticateToken(ctx context.Context, token string) (*au
 }
 
 // keep caches a result. Results that have ended go before it, so that tokens which come once do not stay.
-func (c *cachedTokens) keep(key [sha256.Size]byte, result *tokenResult) {
+func (c *cachedTokens) keep(key cacheKey, result *tokenResult) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := c.now(); now.Sub(c.swept) >= resultAge {
 		c.swept = now
-		maps.DeleteFunc(c.known, func(_ [sha256.Size]byte, r *tokenResult) bool { return !now.Before(r.until) })
+		maps.DeleteFunc(c.known, func(_ cacheKey, r *tokenResult) bool { return !now.Before(r.until) })
 	}
 	if len(c.known) >= knownMost {
 		clear(c.known)
 	}
 	c.known[key] = result
-}
-
-// key returns the cache key of a token and the audiences that it has to be valid for.
-func (c *cachedTokens) key(ctx context.Context, token string) (key [sha256.Size]byte) {
-	buffer := make([]byte, 0, 2048)
-	buffer = append(buffer, c.seed[:]...)
-	buffer = append(binary.BigEndian.AppendUint64(buffer, uint64(len(token))), token...)
-	if audiences, ok := authenticator.AudiencesFrom(ctx); ok {
-		buffer = append(buffer, 1)
-		for _, a := range audiences {
-			buffer = append(binary.BigEndian.AppendUint64(buffer, uint64(len(a))), a...)
-		}
-	}
-	return sha256.Sum256(buffer)
 }
 
 // current tells whether a result is still valid.

@@ -40,6 +40,9 @@ type issuers struct {
 type trusted struct {
 	issuers []*trustedIssuer
 	tokens  authenticator.Token
+	seed    keySeed
+	// foreign are tokens of other issuers.
+	foreign foreignTokens
 }
 
 type trustedIssuer struct {
@@ -72,7 +75,19 @@ func newIssuers(lifetime context.Context, o *RemoteOptions, algorithms []string,
 
 // AuthenticateToken implements authenticator.Token.
 func (i *issuers) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
-	return i.present.Load().tokens.AuthenticateToken(ctx, token)
+	now := i.present.Load()
+	if len(now.issuers) == 0 {
+		return nil, false, nil
+	}
+	key := now.seed.key(ctx, token)
+	if now.foreign.has(key) {
+		return nil, false, nil
+	}
+	response, ok, err := now.tokens.AuthenticateToken(ctx, token)
+	if !ok && err == nil {
+		now.foreign.add(key)
+	}
+	return response, ok, err
 }
 
 // of returns the issuers of a configuration. It reuses unchanged ones of there; fresh are those that it has created.
@@ -101,7 +116,7 @@ func (i *issuers) trust(issuers []*trustedIssuer) *trusted {
 		tokens = append(tokens, one)
 	}
 	known := authenticator.WrapAudienceAgnosticToken(i.options.Audiences, tokenunion.NewFailOnError(tokens...))
-	return &trusted{issuers, tokencache.New(known, true, remoteAge, 0)}
+	return &trusted{issuers: issuers, tokens: tokencache.New(known, true, remoteAge, 0), seed: newKeySeed()}
 }
 
 func (i *issuers) issuer(config apiserver.JWTAuthenticator) (*trustedIssuer, error) {

@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apiserver/pkg/apis/apiserver"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/rowlock/rowlock/resources/bounded"
 	"github.com/rowlock/rowlock/server/authn"
@@ -30,14 +27,7 @@ func TestLongAnswersOfTokenWebhook(t *testing.T) {
 		fmt.Fprint(w, strings.Repeat(" ", bounded.MostBytes))
 	}))
 	defer hook.Close()
-	config := clientcmdapi.NewConfig()
-	config.Clusters["hook"] = &clientcmdapi.Cluster{Server: hook.URL, CertificateAuthorityData: []byte(authority(hook))}
-	config.Contexts["hook"], config.CurrentContext = &clientcmdapi.Context{Cluster: "hook"}, "hook"
-	file := filepath.Join(t.TempDir(), "webhook")
-	if err := clientcmd.WriteToFile(*config, file); err != nil {
-		t.Fatal(err)
-	}
-	r := remote(t, authn.RemoteOptions{WebhookConfigFile: file, WebhookVersion: "v1"})
+	r := remote(t, authn.RemoteOptions{WebhookConfigFile: hookFile(t, hook), WebhookVersion: "v1"})
 	if got := ask(r, "a token"); !strings.HasPrefix(got, "nobody") || !strings.Contains(got, bounded.ErrTooLong.Error()) {
 		t.Errorf("is %s", got)
 	}

@@ -36,7 +36,7 @@ func (p *provider) asked(t *testing.T) {
 	untilIs(t, func() string { return fmt.Sprint(p.requests.Load() > 0) }, "true")
 }
 
-func newProvider(t *testing.T) *provider {
+func newProvider(t testing.TB) *provider {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -72,7 +72,7 @@ func authority(s *httptest.Server) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }
 
-func (p *provider) token(t *testing.T, claims map[string]any) string {
+func (p *provider) token(t testing.TB, claims map[string]any) string {
 	t.Helper()
 	token, err := jwt.Signed(p.signer).Claims(map[string]any{"iss": p.URL, "aud": "rowlock", "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix()}).Claims(claims).CompactSerialize()
 	if err != nil {

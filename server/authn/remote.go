@@ -22,10 +22,6 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver/validation"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	authenticationcel "k8s.io/apiserver/pkg/authentication/cel"
-	"k8s.io/apiserver/pkg/authentication/group"
-	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
-	"k8s.io/apiserver/pkg/authentication/request/union"
-	"k8s.io/apiserver/pkg/authentication/request/websocket"
 	tokencache "k8s.io/apiserver/pkg/authentication/token/cache"
 	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/pkg/server/options/authenticationconfig/metrics"
@@ -68,9 +64,9 @@ type RemoteOptions struct {
 	Logger  *slog.Logger
 }
 
-// Remote authenticates by other servers, and caches their answers for some seconds. It is an authenticator.Request.
+// Remote authenticates by other servers, and caches their answers for some seconds. It is an authenticator.Token.
 type Remote struct {
-	authenticator.Request
+	authenticator.Token
 
 	options   RemoteOptions
 	anonymous *apiserver.AnonymousAuthConfig
@@ -135,8 +131,7 @@ func NewRemote(ctx context.Context, o RemoteOptions) (*Remote, error) {
 		}
 		kinds = append(kinds, hook)
 	}
-	tokens := tokenunion.New(kinds...)
-	r.Request = group.NewAuthenticatedGroupAdder(union.New(bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens)))
+	r.Token = tokenunion.New(kinds...)
 	return r, nil
 }
 

@@ -346,17 +346,3 @@ func TestAudiences(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkToken shows that a request with a token costs little more than one with a certificate.
-func BenchmarkToken(b *testing.B) {
-	w := newWorld(b, builtin.Tokens{})
-	token := w.token(`{}`)
-	r := httptest.NewRequest("GET", "/api", nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		r.Header["Authorization"] = []string{"Bearer " + token}
-		if _, ok, err := w.authenticator.User(r); !ok || err != nil {
-			b.Fatal(err)
-		}
-	}
-}
