@@ -1,8 +1,7 @@
 package authn
 
 import (
-	"crypto/x509"
-	"net/http/httptest"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,7 +16,7 @@ func TestTokenFileOfCorrectedMode(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755); err != nil { // of the test's own directory
 		t.Fatal(err)
 	}
-	who, err := New(Options{ClientCAs: x509.NewCertPool, TokenFile: path, Now: func() time.Time { return clock }})
+	f, err := newFileTokens(path, func() time.Time { return clock }, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,14 +37,52 @@ func TestTokenFileOfCorrectedMode(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		clock = clock.Add(tokenFileInterval)
-		r := httptest.NewRequest("GET", "https://server/api", nil)
-		r.Header.Set("Authorization", "Bearer another")
-		if _, known, _ := who.User(r); known != (mode != 0) {
+		f.check() // AuthenticateToken calls it on another thread
+		if _, known, _ := f.AuthenticateToken(t.Context(), "another"); known != (mode != 0) {
 			t.Errorf("with mode %v, the token is known: %t", mode, known)
 		}
 		if os.Geteuid() == 0 {
 			_ = syscall.Setfsuid(0)
+		}
+	}
+}
+
+// A file that cannot be read at the moment, as on a network file system that hangs, keeps no request waiting for long. It is read when that is
+// possible again.
+func TestTokenFileThatHangs(t *testing.T) {
+	path, clock := tokenFile(t, "secret,alice,uid-1\n"), time.Now()
+	f, err := newFileTokens(path, func() time.Time { return clock }, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(path, 0o600); err != nil { // reading it waits for a writer
+		t.Fatal(err)
+	}
+	for _, patience := range []time.Duration{time.Millisecond, time.Hour} {
+		f.patience = patience // only the first request waits
+		clock = clock.Add(2 * tokenFileInterval)
+		if _, known, err := f.AuthenticateToken(t.Context(), "secret"); !known {
+			t.Errorf("the token that was in the file is refused: %v", err)
+		}
+	}
+	writer, err := os.OpenFile(path, os.O_WRONLY, 0) // waits for the reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := writer.WriteString("another,carl,uid-3\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.mu.Lock() // the check has ended
+	defer f.mu.Unlock()
+	for token, want := range map[string]bool{"secret": false, "another": true} {
+		if _, known, _ := f.current.Load().AuthenticateToken(t.Context(), token); known != want {
+			t.Errorf("%s is known: %t", token, known)
 		}
 	}
 }
