@@ -14,12 +14,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
@@ -82,6 +84,10 @@ func (o *kubeconfigOptions) run(cmd *cobra.Command) error {
 	}
 	if err := o.subjectOptions.complete(); err != nil {
 		return err
+	}
+	if o.kubeconfig != "" && !o.token && slices.Contains(o.groups, user.SystemPrivilegedGroup) {
+		return usagef("no server signs a CertificateSigningRequest for %s, as --kubeconfig would need: use --token, or --data-dir, whose key signs the certificate",
+			user.SystemPrivilegedGroup)
 	}
 	config, err := o.forUser(cmd)
 	if err != nil {

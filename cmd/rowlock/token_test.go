@@ -118,6 +118,7 @@ func TestKubeconfigOfUsers(t *testing.T) {
 		{"--kubeconfig " + p.kubeconfig + " --user jane --group team --ttl 1h", "jane"},
 		{"--kubeconfig " + p.kubeconfig + " --user system:serviceaccount:default:ci --ttl 1h", "system:serviceaccount:default:ci"},
 		{"--data-dir " + dir + " --user root --group system:masters --allow-system-masters --ttl 1m", "root"},
+		{"--kubeconfig " + p.kubeconfig + " --user root --group system:masters --allow-system-masters --token --ttl 1m", "root"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			own := writeKubeconfig(t, must(t, strings.Fields("kubeconfig --namespace team "+tc.args)...))
@@ -142,6 +143,10 @@ func TestKubeconfigOfUsers(t *testing.T) {
 		})
 	}
 	// The signer limits a certificate to a year.
+	if code, _, stderr := command(t, "kubeconfig", "--kubeconfig", p.kubeconfig, "--user", "root", "--group", "system:masters", "--allow-system-masters"); code != exitUsage ||
+		!strings.Contains(stderr, "use --token, or --data-dir") {
+		t.Errorf("a certificate of system:masters by a CertificateSigningRequest: %d %q", code, stderr)
+	}
 	for ttl, told := range map[string]bool{"1h": false, "99999h": true} {
 		code, _, stderr := command(t, "kubeconfig", "--kubeconfig", p.kubeconfig, "--user", "jane", "--ttl", ttl)
 		if code != 0 || strings.Contains(stderr, "which is less than --ttl") != told {
