@@ -22,6 +22,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -84,6 +85,8 @@ func (o *adminOptions) config() (*clientcmdapi.Config, error) {
 type adminClient struct {
 	host   string
 	client *http.Client
+	// warnings handles the warnings of answers. Nil: they are ignored.
+	warnings rest.WarningHandler
 }
 
 func (o *adminOptions) client() (*adminClient, error) {
@@ -105,7 +108,7 @@ func (o *adminOptions) client() (*adminClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &adminClient{strings.TrimSuffix(base.String(), "/"), client}, nil
+	return &adminClient{host: strings.TrimSuffix(base.String(), "/"), client: client}, nil
 }
 
 // errNotRunning says that no server answers.
@@ -141,6 +144,12 @@ func (c *adminClient) doAs(ctx context.Context, accept, method, path string, in,
 		return err
 	}
 	defer answer.Body.Close()
+	if c.warnings != nil {
+		warnings, _ := utilnet.ParseWarningHeaders(answer.Header.Values("Warning")) // client-go ignores those with errors, too
+		for _, w := range warnings {
+			c.warnings.HandleWarningHeader(w.Code, w.Agent, w.Text)
+		}
+	}
 	data, err := io.ReadAll(answer.Body)
 	if err != nil {
 		return err

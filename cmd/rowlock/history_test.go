@@ -287,7 +287,7 @@ func rival(t *testing.T, did *[]string, refusals map[int]metav1.StatusReason) *o
 		fmt.Fprint(w, object)
 	}))
 	t.Cleanup(server.Close)
-	return &objectHistory{client: &adminClient{server.URL, server.Client()}, resource: schema.GroupResource{Resource: "configmaps"}, namespaced: true, namespace: "shop", name: "a"}
+	return &objectHistory{client: &adminClient{host: server.URL, client: server.Client()}, resource: schema.GroupResource{Resource: "configmaps"}, namespaced: true, namespace: "shop", name: "a"}
 }
 
 // A write by another client between the dry run and the write is preserved.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -184,7 +183,7 @@ func (o *kubeconfigOptions) credentials(cmd *cobra.Command, who *clientcmdapi.Au
 		who.Token = t.Token
 		return err
 	case o.kubeconfig != "":
-		who.ClientCertificateData, who.ClientKeyData, err = o.requestCertificate(cmd.Context())
+		who.ClientCertificateData, who.ClientKeyData, err = o.requestCertificate(cmd)
 		if err == nil {
 			o.tellEarlyEnd(cmd, who.ClientCertificateData)
 		}
@@ -207,7 +206,7 @@ func (o *kubeconfigOptions) tellEarlyEnd(cmd *cobra.Command, certificate []byte)
 }
 
 // requestCertificate creates a CertificateSigningRequest, approves it, and waits for the certificate. The key is not sent.
-func (o *kubeconfigOptions) requestCertificate(ctx context.Context) (certificate, key []byte, err error) {
+func (o *kubeconfigOptions) requestCertificate(cmd *cobra.Command) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -219,10 +218,11 @@ func (o *kubeconfigOptions) requestCertificate(ctx context.Context) (certificate
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := o.client()
+	client, err := issuer{&o.adminOptions, cmd}.client()
 	if err != nil {
 		return nil, nil, err
 	}
+	ctx := cmd.Context()
 	const path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 	seconds := int32(min(o.ttl/time.Second, 1<<31-1))
 	csr := certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: "rowlock-kubeconfig-"}, Spec: certificatesv1.CertificateSigningRequestSpec{

@@ -46,7 +46,7 @@ func TestRestoreBesideControllers(t *testing.T) {
 			if err := p.object.UnmarshalJSON([]byte(`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default","namespace":"shop","labels":{"of":"us"}}}`)); err != nil {
 				t.Fatal(err)
 			}
-			take := &takeBack{client: &adminClient{server.URL, server.Client()}, out: io.Discard, resources: map[string]*servedResources{}, uids: map[types.UID]types.UID{}}
+			take := &takeBack{client: &adminClient{host: server.URL, client: server.Client()}, out: io.Discard, resources: map[string]*servedResources{}, uids: map[types.UID]types.UID{}}
 			if err := take.group(t.Context(), []*part{p}); err != nil {
 				t.Error(err)
 			}

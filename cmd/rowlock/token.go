@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/client-go/rest"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server"
@@ -73,6 +74,15 @@ type issuer struct {
 	cmd     *cobra.Command
 }
 
+// client returns a client that prints the server's warnings, as kubectl does.
+func (i issuer) client() (*adminClient, error) {
+	c, err := i.options.client()
+	if err == nil {
+		c.warnings = rest.NewWarningWriter(i.cmd.ErrOrStderr(), rest.WarningWriterOptions{Deduplicate: true})
+	}
+	return c, err
+}
+
 // create returns a token and its expiry.
 func (i issuer) create(ctx context.Context, o *subjectOptions) (t server.TokenResponse, err error) {
 	if namespace, name, ok := o.account(); ok {
@@ -91,7 +101,7 @@ func (i issuer) create(ctx context.Context, o *subjectOptions) (t server.TokenRe
 
 // createForAccount requests a token of a ServiceAccount from a server, which issues it if the account exists.
 func (i issuer) createForAccount(ctx context.Context, namespace, name string, ttl time.Duration) (t server.TokenResponse, err error) {
-	client, err := i.options.client()
+	client, err := i.client()
 	if err != nil {
 		return t, err
 	}
@@ -110,7 +120,7 @@ func (i issuer) createForAccount(ctx context.Context, namespace, name string, tt
 func (i issuer) do(ctx context.Context, remote func(*adminClient) error, local func(*authn.IssuedTokens) error) (err error) {
 	named := i.options.storage.datastore != "" || i.options.storage.datastoreFile != ""
 	if i.options.kubeconfig != "" || !named {
-		client, err := i.options.client()
+		client, err := i.client()
 		if err != nil {
 			return err
 		}

@@ -181,6 +181,24 @@ func TestKubeconfigOfUsers(t *testing.T) {
 	checkAdminElsewhere(t, before, must(t, "kubeconfig", "--data-dir", dir, "--server", "https://api.example.com:6443", "--namespace", "shop"))
 }
 
+// A token of a ServiceAccount that ends earlier than was asked for comes with the server's warning, as of kubectl.
+func TestTokensThatEndEarly(t *testing.T) {
+	p := start(t, "--data-dir", t.TempDir(), "--service-account-max-token-expiration", "1h")
+	if _, err := p.client(t).CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "ci"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ args, warning string }{
+		{"token create --ttl 2h", "Warning: requested expiration of 7200 seconds shortened to 3600 seconds\n"},
+		{"kubeconfig --ttl 2h", "Warning: requested expiration of 7200 seconds shortened to 3600 seconds\n"},
+		{"token create --ttl 1h", ""},
+	} {
+		code, _, stderr := command(t, append(strings.Fields(tc.args), "--kubeconfig", p.kubeconfig, "--user", "system:serviceaccount:default:ci")...)
+		if code != 0 || stderr != tc.warning {
+			t.Errorf("%s: ended with %d, %q", tc.args, code, stderr)
+		}
+	}
+}
+
 // checkAdminElsewhere checks that the administrator's kubeconfig for another machine differs only in the given values.
 func checkAdminElsewhere(t *testing.T, before, after string) {
 	t.Helper()
