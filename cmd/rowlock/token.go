@@ -140,9 +140,10 @@ func newTokenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Create, list and revoke tokens of users",
-		Long: "A token authenticates a user with groups until it expires or is revoked. A revocation holds on every server with the next\n" +
-			"request. Roles and bindings say what the user may do. The commands ask the server of the data directory, or that of\n" +
-			"--kubeconfig. If none runs, or if --datastore is given, they write to the database itself.",
+		Long: "A token authenticates a user with groups until it expires or is revoked. A revoked token is refused with the next request,\n" +
+			"on other servers of a Postgres when they learn of it: after milliseconds, or up to ten seconds where the network fails.\n" +
+			"Roles and bindings say what the user may do. The commands ask the server of the data directory, or that of --kubeconfig.\n" +
+			"If none runs, or if --datastore is given, they write to the database itself.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("unknown command %q", args[0])
