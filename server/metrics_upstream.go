@@ -15,7 +15,7 @@ var upstreamFamilies = []string{
 	"apiserver_admission_", "apiserver_audit_", "apiserver_validating_admission_policy_", "apiserver_mutating_admission_policy_", "apiserver_webhooks_x509_",
 	"pod_security_", "workqueue_", "kubernetes_build_info", "version_info", unexpectedTotal, "disabled_metrics_total", "hidden_metrics_total",
 	"registered_metrics_total", "kubernetes_feature_enabled", "apiserver_cel_", "apiserver_validation_", "apiserver_conversion_webhook_", "apiserver_crd_conversion_webhook_", "apiserver_manifest_admission_config_controller_",
-	"apiserver_authorization_", "node_authorizer_", "apiserver_authentication_",
+	"apiserver_authorization_", "node_authorizer_", "apiserver_authentication_", "authentication_token_cache_",
 	"apiserver_impersonation_", "serviceaccount_",
 	"apiserver_flowcontrol_", "apiserver_request_terminations_total", "apiserver_request_aborts_total", "apiserver_tls_handshake_errors_total",
 	"apiserver_storage_transformation_", "apiserver_storage_envelope_transformation_", "apiserver_storage_data_key_generation_",

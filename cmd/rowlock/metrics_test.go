@@ -32,6 +32,9 @@ func TestMetricsAreLimited(t *testing.T) {
 	if strings.Contains(metrics, "rowlock_store_watchers") {
 		t.Error("what was disabled is shown")
 	}
+	if !strings.Contains(metrics, `authentication_token_cache_request_total{status="hit"} `) {
+		t.Error("the cache of tokens is not counted")
+	}
 	if strings.Contains(metrics, "\ndisabled_metrics_total 0\n") || !base.ShouldShowHidden() {
 		t.Error("upstream does not know of it")
 	}

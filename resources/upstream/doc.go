@@ -32,6 +32,7 @@
 //	quantity.go    the text that a Quantity caches, and which quantities take minutes
 //	webhooks.go    the webhook of ImagePolicyWebhook, and of the audit
 //	workqueues.go  the work queues of its controllers, which are replaced
+//	tokencache.go  the metrics of its caches of tokens, from its registry
 //
 // The assumptions of the fast paths (resources/fastpath) about the API's Go types are in shapes_test.go.
 //

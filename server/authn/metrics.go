@@ -4,22 +4,25 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	base "k8s.io/component-base/metrics"
+
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// counts are kube-apiserver's authentication metrics, by its names.
+// counts are kube-apiserver's authentication metrics, by its names. Those of the cache of ServiceAccount tokens are upstream's, which its caches of
+// other tokens use, too.
 type counts struct {
 	lifetimes prometheus.Histogram
 	hit, miss lookups
 	// fetched and failed count verified tokens of ServiceAccounts; fetching is how many are being verified.
-	fetched, failed prometheus.Counter
-	fetching        []prometheus.Gauge
-	all             []prometheus.Collector
+	fetched, failed base.CounterMetric
+	fetching        []base.GaugeMetric
 }
 
 // lookups counts lookups of ServiceAccount tokens in the cache.
 type lookups struct {
-	requests prometheus.Counter
-	seconds  prometheus.Observer
+	requests base.CounterMetric
+	seconds  base.ObserverMetric
 }
 
 func (l lookups) took(d time.Duration) {
@@ -29,25 +32,16 @@ func (l lookups) took(d time.Duration) {
 
 func newCounts() *counts {
 	const day = 24 * 3600
-	status := []string{"status"}
 	lifetimes := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "apiserver_client_certificate_expiration_seconds",
 		Help:    "Distribution of the remaining lifetime on the certificate used to authenticate a request.",
 		Buckets: []float64{0, 1800, 3600, 7200, 21600, 43200, day, 2 * day, 4 * day, 7 * day, 30 * day, 90 * day, 180 * day, 360 * day}})
-	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authentication_token_cache_request_total",
-		Help: "Lookups of ServiceAccount tokens in the cache of authenticated tokens, by result (hit or miss)."}, status)
-	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "authentication_token_cache_request_duration_seconds",
-		Help: "Time to authenticate such a token."}, status)
-	fetches := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authentication_token_cache_fetch_total",
-		Help: "Such tokens that were verified."}, status)
-	active := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "authentication_token_cache_active_fetch_count",
-		Help: "Verifications of such tokens in progress."}, status)
+	all := upstream.TokenCache()
 	lookup := func(status string) lookups {
-		return lookups{requests.WithLabelValues(status), seconds.WithLabelValues(status)}
+		return lookups{all.Requests.WithLabelValues(status), all.Seconds.WithLabelValues(status)}
 	}
 	return &counts{lifetimes: lifetimes, hit: lookup("hit"), miss: lookup("miss"),
-		fetched: fetches.WithLabelValues("ok"), failed: fetches.WithLabelValues("error"),
-		fetching: []prometheus.Gauge{active.WithLabelValues("in_flight"), active.WithLabelValues("blocked")},
-		all:      []prometheus.Collector{lifetimes, requests, seconds, fetches, active}}
+		fetched: all.Fetches.WithLabelValues("ok"), failed: all.Fetches.WithLabelValues("error"),
+		fetching: []base.GaugeMetric{all.Fetching.WithLabelValues("in_flight"), all.Fetching.WithLabelValues("blocked")}}
 }
 
 // verifying counts a token whose verification begins; the returned function counts the result. Other tokens, such as those of OpenID Connect
@@ -70,15 +64,7 @@ func (c *counts) verifying() func(ok bool, err error) {
 }
 
 // Describe implements prometheus.Collector.
-func (a *Authenticator) Describe(to chan<- *prometheus.Desc) {
-	for _, c := range a.counts.all {
-		c.Describe(to)
-	}
-}
+func (a *Authenticator) Describe(to chan<- *prometheus.Desc) { a.counts.lifetimes.Describe(to) }
 
 // Collect implements prometheus.Collector.
-func (a *Authenticator) Collect(to chan<- prometheus.Metric) {
-	for _, c := range a.counts.all {
-		c.Collect(to)
-	}
-}
+func (a *Authenticator) Collect(to chan<- prometheus.Metric) { a.counts.lifetimes.Collect(to) }
