@@ -55,30 +55,46 @@ func newProvider(t *testing.T) *provider {
 	return i
 }
 
-// review returns a TokenReview of the issuer's token.
+// review returns a TokenReview of the issuer's token for jane.
 func (i *provider) review(t *testing.T) *authenticationv1.TokenReview {
+	t.Helper()
+	return reviewOf(i.token(t, map[string]any{"sub": "jane"}))
+}
+
+func reviewOf(token string) *authenticationv1.TokenReview {
+	return &authenticationv1.TokenReview{TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"}, Spec: authenticationv1.TokenReviewSpec{Token: token}}
+}
+
+// token returns a token with claims besides those that every token has.
+func (i *provider) token(t *testing.T, claims map[string]any) string {
 	t.Helper()
 	n := i.key.Load()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.keys[n], KeyID: fmt.Sprint(n)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := jwt.Signed(signer).Claims(map[string]any{"iss": i.URL, "aud": "rowlock", "sub": "jane", "exp": time.Now().Add(time.Hour).Unix()}).CompactSerialize()
+	token, err := jwt.Signed(signer).Claims(map[string]any{"iss": i.URL, "aud": "rowlock", "exp": time.Now().Add(time.Hour).Unix()}).Claims(claims).CompactSerialize()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &authenticationv1.TokenReview{TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"}, Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	return token
+}
+
+// authority writes a file with the authority of the provider's certificate.
+func (i *provider) authority(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // Requests that are in flight when the server is told to stop are answered as before, even if that needs other servers: an issuer whose keys
 // have changed.
 func TestIssuersUntilTheEnd(t *testing.T) {
 	oidc := newProvider(t)
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: oidc.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := start(t, "--data-dir", t.TempDir(), "--oidc-issuer-url", oidc.URL, "--oidc-client-id", "rowlock", "--oidc-ca-file", ca, "--oidc-signing-algs", "ES256")
+	p := start(t, "--data-dir", t.TempDir(), "--oidc-issuer-url", oidc.URL, "--oidc-client-id", "rowlock", "--oidc-ca-file", oidc.authority(t), "--oidc-signing-algs", "ES256")
 	for answer := (&authenticationv1.TokenReview{}); !answer.Status.Authenticated; { // the issuer is discovered in the background
 		var err error
 		if answer, err = p.client(t).AuthenticationV1().TokenReviews().Create(t.Context(), oidc.review(t), metav1.CreateOptions{}); err != nil {
