@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -237,13 +238,22 @@ func hookFile(t testing.TB, hook *httptest.Server) string {
 	return file
 }
 
-// A webhook gets a TokenReview, with the audiences of this server.
+// A webhook gets a TokenReview of the version that is configured, with the audiences of this server.
 func TestTokenWebhook(t *testing.T) {
+	for _, version := range []string{"v1", "v1beta1"} {
+		t.Run(version, func(t *testing.T) { checkTokenWebhook(t, version) })
+	}
+}
+
+func checkTokenWebhook(t *testing.T, version string) {
 	asked := 0
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var review authenticationv1.TokenReview
+		var review authenticationv1.TokenReview // v1beta1 has the same members
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 			t.Error(err)
+		}
+		if want := "authentication.k8s.io/" + version; review.APIVersion != want || review.Kind != "TokenReview" || !slices.Equal(review.Spec.Audiences, []string{issuer}) {
+			t.Errorf("was sent %s %s for %q", review.APIVersion, review.Kind, review.Spec.Audiences)
 		}
 		asked++
 		review.Status = authenticationv1.TokenReviewStatus{Authenticated: review.Spec.Token != "bad", Audiences: review.Spec.Audiences,
@@ -255,7 +265,7 @@ func TestTokenWebhook(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(review)
 	}))
 	defer hook.Close()
-	r := remote(t, authn.RemoteOptions{WebhookConfigFile: hookFile(t, hook), WebhookVersion: "v1", WebhookCacheTTL: time.Minute})
+	r := remote(t, authn.RemoteOptions{WebhookConfigFile: hookFile(t, hook), WebhookVersion: version, WebhookCacheTTL: time.Minute})
 	for range 2 {
 		if got := ask(r, "good"); got != "hooked dev,system:authenticated" {
 			t.Errorf("is %s", got)
