@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -163,6 +164,29 @@ func TestUnknownIssuedTokensOneByOne(t *testing.T) {
 		if n := store.asked.Load(); n != 2 { // the other lookups had begun before the second read
 			t.Errorf("%d looks", n)
 		}
+	})
+}
+
+// A revocation reaches another server by itself: lookups of a token that the server has do not ask the database.
+func TestRevocationsReachOtherServers(t *testing.T) {
+	servertest.OnServers(t, 2, func(t *testing.T, stores []*sqlstore.Store) {
+		one := authn.NewIssuedTokens(resources.NewRows(stores[0]), nil)
+		other := authn.NewIssuedTokens(resources.NewRows(stores[1]), nil)
+		made := authn.IssuedToken{User: "jane"}
+		token, err := one.Create(t.Context(), &made, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok, err := other.AuthenticateToken(t.Context(), token); !ok { // may have to ask
+			t.Fatal(err)
+		}
+		if err := one.Revoke(t.Context(), made.ID); err != nil {
+			t.Fatal(err)
+		}
+		untilIs(t, func() string {
+			_, ok, err := other.AuthenticateToken(t.Context(), token)
+			return fmt.Sprint(ok, " ", err)
+		}, "false "+authn.ErrNoToken.Error())
 	})
 }
 
