@@ -242,7 +242,9 @@ func TestRestoreRefusals(t *testing.T) {
 		refused("the same database with another directory", "there is a store already", data, storePlace{filepath.Join(t.TempDir(), "x"), withDatabase(used)})
 		refused("cut off", "damaged", data[:len(data)/2], target)
 		changed := bytes.Clone(data)
-		changed[len(data)/2] ^= 1
+		for i := range 16 { // a single bit of compressed data may be one that changes nothing
+			changed[len(data)/2+i] ^= 0xff
+		}
 		refused("changed", "damaged", changed, target)
 		inUse, other := t.TempDir(), t.TempDir()
 		if err := os.WriteFile(filepath.Join(inUse, "notes"), nil, 0o600); err != nil {
