@@ -48,7 +48,7 @@ func (o *httpOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.ciphers, "tls-cipher-suites", nil, "cipher `suites` of TLS 1.2, by Go's names (default: Go's)")
 	flags.Int32SliceVar(&o.curves, "tls-curve-preferences", nil, "key exchange mechanisms, as numbers of Go's crypto/tls.CurveID; none: Go's defaults")
 	flags.Var(cliflag.NewNamedCertKeyArray(&o.sni), "tls-sni-cert-key",
-		"additional serving certificate for clients that ask for one of its names (SNI): `cert,key` or cert,key:name,*.name; may be given several times; reloaded when it changes")
+		"additional serving certificate for clients that ask for one of its names (SNI) or connect to one of its addresses: `cert,key` or cert,key:name,*.name,10.0.0.1; may be given several times; reloaded when it changes")
 	flags.Lookup("tls-sni-cert-key").DefValue = "" // an empty value can be given, unlike the [] of this kind of flag
 	flags.IntVar(&o.maxStreams, "http2-max-streams-per-connection", 1000, "most concurrent requests of an HTTP/2 connection; 0 is kube-apiserver's default, 100")
 	flags.BoolVar(&o.withoutHTTP2, "disable-http2-serving", false, "serve HTTP/1.1 only")

@@ -33,7 +33,7 @@ type Options struct {
 	Names []string
 	// CertFile and KeyFile, given together, replace the server's own serving certificate for clients.
 	CertFile, KeyFile string
-	// SNI are further certificates, chosen by the server name that a client sends. Earlier ones take precedence.
+	// SNI are further certificates, chosen by the server name that a client sends, or the address it connects to. Earlier ones take precedence.
 	SNI []NamedPair
 	// TLS are the TLS parameters that clients may choose from.
 	TLS TLSOptions
@@ -236,7 +236,7 @@ func (p *PKI) getCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	if hello.ServerName == loopbackName {
 		return p.serving.Load(), nil
 	}
-	if c := p.namedFor(hello.ServerName); c != nil {
+	if c := p.namedFor(nameFor(hello)); c != nil {
 		return c, nil
 	}
 	server := p.serving.Load()

@@ -2,15 +2,16 @@ package pki
 
 import (
 	"crypto/tls"
+	"net"
 	"net/netip"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// NamedPair is a certificate for clients that send one of its names.
+// NamedPair is a certificate for clients that send one of its names, or that send none and connect to one of its addresses.
 type NamedPair struct {
-	// Names are DNS names, possibly with a wildcard as the first label. None: the names in the certificate.
+	// Names are DNS names, possibly with a wildcard as the first label, and IP addresses of this server. None: the DNS names in the certificate.
 	Names []string
 	// CertFile and KeyFile are read again when they change.
 	CertFile, KeyFile string
@@ -40,6 +41,19 @@ func (p *PKI) openNamed() error {
 		p.named = append(p.named, named{names: n.Names, pair: pair})
 	}
 	return nil
+}
+
+// nameFor returns the name by which the certificate for a client is chosen. A client that connects to an IP address sends no name; as in
+// kube-apiserver, the address then is the name.
+func nameFor(hello *tls.ClientHelloInfo) string {
+	if hello.ServerName != "" || hello.Conn == nil {
+		return hello.ServerName
+	}
+	host, _, err := net.SplitHostPort(hello.Conn.LocalAddr().String())
+	if err != nil {
+		return "" // a Unix socket has no address
+	}
+	return host
 }
 
 // namedFor returns the certificate for a name; nil when there is none. As in kube-apiserver, an exact name takes precedence

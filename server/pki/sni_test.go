@@ -2,6 +2,7 @@ package pki
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"testing"
 )
@@ -54,6 +55,46 @@ func TestFittingCertificates(t *testing.T) {
 		if named != shown.Leaf.Equal(g.pair.cert) || !named && shown != p.serving.Load() {
 			t.Errorf("%q is shown %v", name, shown.Leaf.DNSNames)
 		}
+	}
+}
+
+// A client that connects to an IP address sends no name. It gets the certificate that was given for the address, whatever certificates come
+// before it.
+func TestNamedAddresses(t *testing.T) {
+	c := newClock()
+	before, here := newGiven(t, c), newGiven(t, c)
+	pair := func(g *given, names ...string) NamedPair {
+		return NamedPair{Names: names, CertFile: g.base() + ".crt", KeyFile: g.base() + ".key"}
+	}
+	o := testOptions(t.TempDir(), c)
+	shown := func(pairs ...NamedPair) *x509.Certificate {
+		t.Helper()
+		o.SNI = pairs
+		l, err := tls.Listen("tcp", "127.0.0.1:0", mustOpen(t, o).TLSConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go func() {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			_ = conn.(*tls.Conn).Handshake() // the client reports its failure
+		}()
+		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.ConnectionState().PeerCertificates[0]
+	}
+	if got := shown(pair(before), pair(here, "127.0.0.1")); !got.Equal(here.pair.cert) {
+		t.Errorf("a client of the address is shown %v", got.Subject)
+	}
+	if got := shown(pair(before), pair(here, "127.0.0.2")); got.Equal(here.pair.cert) || got.Equal(before.pair.cert) {
+		t.Errorf("a client of another address is shown %v", got.Subject)
 	}
 }
 
