@@ -29,6 +29,7 @@
 //	flow_feed.go   feeds the configuration to upstream's controller
 //	flow_known.go  requests that upstream has classified before
 //	flow_seats.go  seats beside the queues while no request waits
+//	flow_handover.go  requests on these seats when others have to wait
 //	flow_width.go  how many seats a list takes
 //
 // Beside the API:

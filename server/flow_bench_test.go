@@ -17,21 +17,28 @@ import (
 	"github.com/rowlock/rowlock/sqlstore/sqlitetest"
 )
 
-// BenchmarkFlow measures priority and fairness for a request, by priority level.
-func BenchmarkFlow(b *testing.B) {
-	store := sqlitetest.Open(b)
+// newFlowServer returns a server with the suggested configuration of priority and fairness.
+func newFlowServer(t testing.TB) *Server {
+	t.Helper()
+	store := sqlitetest.Open(t)
 	registry := resources.NewRegistry()
 	registry.SetGroups(builtin.Groups())
 	pipeline, quiet := resources.NewPipeline(store, resources.PipelineOptions{}), slog.New(slog.DiscardHandler)
 	s, err := New(Config{Registry: registry, Store: store, Pipeline: pipeline, Logger: quiet})
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	defer s.Close()
+	t.Cleanup(s.Close)
 	plane := controlplane.New(controlplane.Config{Registry: registry, Store: store, Pipeline: pipeline, Logger: quiet, Front: s})
-	if err := plane.Bootstrap(b.Context()); err != nil {
-		b.Fatal(err)
+	if err := plane.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
 	}
+	return s
+}
+
+// BenchmarkFlow measures priority and fairness for a request, by priority level.
+func BenchmarkFlow(b *testing.B) {
+	s := newFlowServer(b)
 	h := s.withFlow(func(echo.Context) error { return nil })
 	administrator := &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 	account := &user.DefaultInfo{Name: "system:serviceaccount:default:a", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:default", user.AllAuthenticated}}

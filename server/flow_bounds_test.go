@@ -19,7 +19,7 @@ func TestKnownFlowsAreBounded(t *testing.T) {
 	k.built(level.Name, &levelQueues{})
 	learn := func(who *user.DefaultInfo, namespace string) bool {
 		info := &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: "get", Resource: "pods", Namespace: namespace}
-		k.learn(t.Context(), k.now(), flowcontrol.RequestDigest{RequestInfo: info, User: who}, schema, level, "")
+		k.learn(t.Context(), k.now(), flowcontrol.RequestDigest{RequestInfo: info, User: who}, schema, level, "", 0)
 		return k.of(who, info) != nil
 	}
 	somebody := &user.DefaultInfo{Name: "somebody", Groups: []string{user.AllAuthenticated}}

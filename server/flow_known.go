@@ -50,7 +50,8 @@ type knownFlow struct {
 	generation                   int
 	groups                       []string // of the user
 	schema, level, distinguisher string
-	limited                      bool // the level is not exempt
+	hash                         uint64 // by which upstream chooses its queues
+	limited                      bool   // the level is not exempt
 	schemaHeader, levelHeader    []string
 	queues                       *levelQueues
 }
@@ -125,7 +126,8 @@ func (k *knownFlows) of(who user.Info, info *genericapirequest.RequestInfo) *kno
 }
 
 // learn adds upstream's classification of a request that began under the configuration of a generation.
-func (k *knownFlows) learn(ctx context.Context, generation int, d flowcontrol.RequestDigest, fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, distinguisher string) {
+func (k *knownFlows) learn(ctx context.Context, generation int, d flowcontrol.RequestDigest, fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration,
+	distinguisher string, hash uint64) {
 	key := keyOfFlow(d.User, d.RequestInfo)
 	if d.User.GetName() == user.Anonymous || key.size(d.User.GetGroups()) > longestFlow {
 		return
@@ -145,7 +147,7 @@ func (k *knownFlows) learn(ctx context.Context, generation int, d flowcontrol.Re
 		flowmetrics.AddRequestsInQueues(ctx, pl.Name, fs.Name, 0)
 		flowmetrics.AddSeatsInQueues(ctx, pl.Name, fs.Name, 0)
 	}
-	k.known[key] = &knownFlow{generation: generation, groups: groups, schema: fs.Name, level: pl.Name, distinguisher: strings.Clone(distinguisher), limited: pl.Spec.Type != flowcontrolv1.PriorityLevelEnablementExempt,
+	k.known[key] = &knownFlow{generation: generation, groups: groups, schema: fs.Name, level: pl.Name, distinguisher: strings.Clone(distinguisher), hash: hash, limited: pl.Spec.Type != flowcontrolv1.PriorityLevelEnablementExempt,
 		schemaHeader: []string{string(fs.UID)}, levelHeader: []string{string(pl.UID)}, queues: queues}
 }
 
@@ -156,14 +158,17 @@ func (f *flows) Handle(ctx context.Context, d flowcontrol.RequestDigest, note fu
 		d.RequestInfo = sent
 	}
 	generation := f.known.now()
+	learn, hash := func() {}, new(uint64)
+	ctx = context.WithValue(ctx, flowHashKey{}, hash)
 	begin := func() {
+		learn()
 		f.executing.add(d.RequestInfo.Verb, 1)
 		defer f.executing.add(d.RequestInfo.Verb, -1)
 		execute()
 	}
 	f.Interface.Handle(ctx, d, func(fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, distinguisher string) {
 		if d.RequestInfo.IsResourceRequest && !longRunning(d.RequestInfo) {
-			f.known.learn(ctx, generation, d, fs, pl, distinguisher)
+			learn = func() { f.known.learn(ctx, generation, d, fs, pl, distinguisher, *hash) } // the hash is not known yet
 		}
 		note(fs, pl, distinguisher)
 	}, estimate, func(waits bool) {
@@ -190,7 +195,7 @@ func (f *flows) pass(c echo.Context, r *http.Request, next echo.HandlerFunc) (pa
 		return false, nil
 	}
 	width := f.estimate(r, k.schema, k.level)
-	request := k.queues.direct(ctx, &width, k.distinguisher, k.schema, info, who)
+	request := k.queues.direct(ctx, &width, k.hash, k.distinguisher, k.schema, info, who)
 	if request == nil {
 		return false, nil
 	}

@@ -21,6 +21,9 @@ import (
 // what the queues cost. The queues cost two to three times as much as the rest of upstream's filter, so the filter as a whole takes a third
 // of the time. Upstream decides about all other requests, except that a level without queues refuses them here.
 //
+// Upstream divides the seats by what each flow occupies. So requests on the shorter way are handed over to upstream before a request waits
+// (flow_handover.go).
+//
 // Invariants: the seats of requests on the shorter way plus those of requests that upstream has dispatched never exceed the limit, except those of
 // a single request that is wider than it. While a request waits, no other takes the shorter way, unless the level no longer has queues. Upstream's
 // limit is the number of seats that the shorter way has left.
@@ -103,30 +106,38 @@ func (q *levelQueues) left() int {
 
 // pass gives upstream the seats that the shorter way has left. Upstream then dispatches waiting requests.
 func (q *levelQueues) pass() {
-	left := q.left()
-	if left == q.given {
+	q.give(q.left())
+}
+
+// give sets upstream's limit.
+func (q *levelQueues) give(limit int) {
+	if limit == q.given {
 		return
 	}
 	completer, err := q.QueueSet.BeginConfigChange(q.config)
 	if err != nil {
 		return // cannot happen: the configuration was valid when it came into force
 	}
-	q.given = left
-	completer.Complete(fq.DispatchingConfig{ConcurrencyLimit: left, ConcurrencyDenominator: q.limits.ConcurrencyDenominator})
+	q.given = limit
+	completer.Complete(fq.DispatchingConfig{ConcurrencyLimit: limit, ConcurrencyDenominator: q.limits.ConcurrencyDenominator})
 }
 
 // StartRequest implements fq.QueueSet.
 func (q *levelQueues) StartRequest(ctx context.Context, width *flowrequest.WorkEstimate, hash uint64, distinguisher, schema string, descr1, descr2 any,
 	note fq.QueueNoteFn) (fq.Request, bool) {
 	seats := width.MaxSeats()
+	if told, ok := ctx.Value(flowHashKey{}).(*uint64); ok {
+		*told = hash
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case !fastpath.Seats.On():
 	case q.open(seats):
-		return q.dispatch(ctx, width, distinguisher, schema, descr1, descr2), false
+		return q.dispatch(ctx, width, hash, distinguisher, schema, descr1, descr2), false
 	case q.config.DesiredNumQueues > 0:
 		fastpath.Seats.Fallback()
+		q.handOver()
 	default:
 		q.rejected++
 		flowmetrics.AddReject(ctx, q.config.Name, schema, "concurrency-limit")
@@ -165,18 +176,19 @@ func (q *levelQueues) open(seats int) bool {
 }
 
 // direct is StartRequest for the shorter way. It returns nil, and has counted nothing, when the request must go through upstream.
-func (q *levelQueues) direct(ctx context.Context, width *flowrequest.WorkEstimate, distinguisher, schema string, info *genericapirequest.RequestInfo, who user.Info) *directRequest {
+func (q *levelQueues) direct(ctx context.Context, width *flowrequest.WorkEstimate, hash uint64, distinguisher, schema string,
+	info *genericapirequest.RequestInfo, who user.Info) *directRequest {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.QueueSet == nil || !q.open(width.MaxSeats()) {
 		return nil
 	}
-	return q.dispatch(ctx, width, distinguisher, schema, info, who)
+	return q.dispatch(ctx, width, hash, distinguisher, schema, info, who)
 }
 
 // dispatch starts a request on the shorter way, and updates upstream's metrics.
-func (q *levelQueues) dispatch(ctx context.Context, width *flowrequest.WorkEstimate, distinguisher, schema string, descr1, descr2 any) *directRequest {
-	r := &directRequest{q: q, ctx: ctx, width: *width, seats: width.MaxSeats(), schema: schema, distinguisher: distinguisher, since: time.Now(),
+func (q *levelQueues) dispatch(ctx context.Context, width *flowrequest.WorkEstimate, hash uint64, distinguisher, schema string, descr1, descr2 any) *directRequest {
+	r := &directRequest{q: q, ctx: ctx, width: *width, seats: width.MaxSeats(), hash: hash, schema: schema, distinguisher: distinguisher, since: time.Now(),
 		prev: q.executing.prev, next: &q.executing}
 	r.info, _ = descr1.(*genericapirequest.RequestInfo)
 	r.who, _ = descr2.(user.Info)
@@ -204,12 +216,14 @@ type directRequest struct {
 	ctx           context.Context
 	width         flowrequest.WorkEstimate
 	seats         int
+	hash          uint64 // of the flow
 	schema        string
 	distinguisher string
 	since         time.Time
 	info          *genericapirequest.RequestInfo
 	who           user.Info
 	prev, next    *directRequest
+	handed        *queuedRequest // what upstream has instead, once the request was handed over
 }
 
 // Finish implements fq.Request.
@@ -222,11 +236,13 @@ func (r *directRequest) Finish(execute func()) (idle bool) {
 func (r *directRequest) finish() (idle bool) {
 	q := r.q
 	q.mu.Lock()
+	if r.handed != nil {
+		q.mu.Unlock()
+		r.handed.Request.Finish(func() {})
+		return r.handed.finish(true)
+	}
 	defer q.mu.Unlock()
-	r.prev.next, r.next.prev = r.next, r.prev
-	q.running--
-	flowmetrics.AddRequestsExecuting(r.ctx, q.config.Name, r.schema, -1)
-	q.requests.RequestsExecuting.Add(-1)
+	r.leave()
 	if r.width.AdditionalLatency <= 0 {
 		r.release()
 	} else {
@@ -240,16 +256,30 @@ func (r *directRequest) finish() (idle bool) {
 	return q.idle()
 }
 
+// leave takes the request out of the ring.
+func (r *directRequest) leave() {
+	q := r.q
+	r.prev.next, r.next.prev = r.next, r.prev
+	q.running--
+	flowmetrics.AddRequestsExecuting(r.ctx, q.config.Name, r.schema, -1)
+	q.requests.RequestsExecuting.Add(-1)
+}
+
 // release returns the request's seats.
 func (r *directRequest) release() {
+	r.forget()
+	if q := r.q; q.queued > 0 {
+		q.pass()
+	}
+}
+
+// forget subtracts the request's seats.
+func (r *directRequest) forget() {
 	q := r.q
 	q.taken -= r.seats
 	flowmetrics.AddSeatConcurrencyInUse(q.config.Name, r.schema, -r.seats)
 	q.occupied.Add(-float64(r.seats))
 	q.demand.add(-r.seats)
-	if q.queued > 0 {
-		q.pass()
-	}
 }
 
 // queuedRequest is a request that went through upstream.
