@@ -256,6 +256,25 @@ func TestAuditKeepsSecrets(t *testing.T) {
 	}
 }
 
+// Nor is the beginning of a token, which the error about a malformed TokenReview quotes.
+func TestAuditKeepsTokens(t *testing.T) {
+	const token = "s3cret"
+	for level, recorded := range map[string]bool{"Metadata": false, "Request": true} {
+		s, kept := audited(t, "- level: "+level+"\n  omitStages: [RequestReceived]", nil)
+		w := ask(s.Handler(), "POST", "/apis/authentication.k8s.io/v1/tokenreviews", `{"spec":{"token":"`+token+`"},}`)
+		event, err := json.Marshal(kept.take())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), token) {
+			t.Fatalf("%d: %s", w.Code, w.Body)
+		}
+		if got := bytes.Contains(event, []byte(token)); got != recorded || !bytes.Contains(event, []byte("the object provided is unrecognized")) {
+			t.Errorf("%s: the events are %s", level, event)
+		}
+	}
+}
+
 // The audit records the response that the client got, whatever its encoding.
 func TestAuditRecordsTheAnswer(t *testing.T) {
 	s, kept := audited(t, "- level: RequestResponse\n  omitStages: [RequestReceived]", nil)

@@ -59,14 +59,20 @@ func (q *Request) Answered(status *metav1.Status, object []byte) {
 		}
 		answer = &runtime.Unknown{Raw: object, ContentType: runtime.ContentTypeJSON}
 	}
-	if status != nil && q.about.Resource == "secrets" && q.about.APIGroup == "" && !q.RecordsObjects() {
+	if status != nil && q.hasSecrets() && !q.RecordsObjects() {
 		status = WithoutContents(status)
 	}
 	q.LogResponseObject(status, answer)
 }
 
-// WithoutContents removes the contents of a Secret from the Status that refuses it. kube-apiserver records such a Status at every level, and
-// logs some: when a user patches one value and forgets to encode it, the Status has all values of the Secret.
+// hasSecrets tells whether the body of the request is a Secret, or has a token to be reviewed.
+func (q *Request) hasSecrets() bool {
+	of := schema.GroupResource{Group: q.about.APIGroup, Resource: q.about.Resource}
+	return of == schema.GroupResource{Resource: "secrets"} || of == schema.GroupResource{Group: "authentication.k8s.io", Resource: "tokenreviews"}
+}
+
+// WithoutContents removes the contents of a Secret, or a token, from the Status that refuses it. kube-apiserver records such a Status at every
+// level, and logs some: when a user patches one value and forgets to encode it, the Status has all values of the Secret.
 func WithoutContents(s *metav1.Status) *metav1.Status {
 	const field, redacted = "patch", "<secret contents redacted>"
 	for _, quotes := range []string{"failed to create typed patch object", "unknown patch type", "the object provided is unrecognized"} {
