@@ -266,6 +266,7 @@ func (c *conn) becameIdle() {
 
 // end closes the connection and every stream of it.
 func (c *conn) end() {
+	c.header.arrived()
 	c.mu.Lock()
 	c.ended = true
 	if c.limits.timer != nil {

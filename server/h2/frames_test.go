@@ -53,7 +53,13 @@ func connected(t *testing.T) (nc, accepted net.Conn) {
 // rawClientOn is newRawClient on the ends of a connection.
 func rawClientOn(t *testing.T, nc, accepted net.Conn, streams int, h http.HandlerFunc, settings ...http2.Setting) *rawClient {
 	t.Helper()
-	own := newServer(&http.Server{HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streams}, MaxHeaderBytes: 64 << 10})
+	return rawClientOf(t, nc, accepted, &http.Server{HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streams}, MaxHeaderBytes: 64 << 10}, h, settings...)
+}
+
+// rawClientOf is rawClientOn with a server's configuration.
+func rawClientOf(t *testing.T, nc, accepted net.Conn, config *http.Server, h http.HandlerFunc, settings ...http2.Setting) *rawClient {
+	t.Helper()
+	own := newServer(config)
 	go own.newConn(accepted, t.Context(), h).serve()
 	c := &rawClient{t: t, Framer: http2.NewFramer(nc, nc), nc: nc, own: own}
 	c.encoder = hpack.NewEncoder(&c.block)

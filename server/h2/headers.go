@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2"
@@ -23,6 +24,7 @@ type headerReader struct {
 	ends    bool // END_STREAM is set
 	selfish bool // the stream depends on itself
 	block   []byte
+	late    *time.Timer // closes the connection when the rest does not come; nil: the block did not have to be waited for
 
 	// The fields of the last block.
 	fields    []hpack.HeaderField
@@ -97,6 +99,9 @@ func (c *conn) readFragment(h head, padding int) error {
 	if uint64(len(r.block)+h.length) > 2*uint64(r.most) {
 		return connError(http2.ErrCodeProtocol) // as golang.org/x/net/http2
 	}
+	if !last || c.br.Buffered() < h.length {
+		c.awaitHeaders()
+	}
 	if last && len(r.block) == 0 && h.length <= c.br.Size() { // nearly always; nothing is copied
 		p, err := c.br.Peek(h.length)
 		if err == nil {
@@ -129,6 +134,22 @@ func (c *conn) readFragment(h head, padding int) error {
 		return err
 	}
 	return c.headersRead()
+}
+
+// awaitHeaders limits the time in which the rest of a block must arrive to http.Server.ReadHeaderTimeout. A connection without streams ends when
+// it is idle, but one stream that goes on, such as a watch, would let it keep an incomplete block for as long.
+func (c *conn) awaitHeaders() {
+	if most := c.srv.http.ReadHeaderTimeout; most > 0 && c.header.late == nil {
+		c.header.late = time.AfterFunc(most, func() { _ = c.nc.Close() })
+	}
+}
+
+// arrived ends the limit of awaitHeaders.
+func (r *headerReader) arrived() {
+	if r.late != nil {
+		r.late.Stop()
+		r.late = nil
+	}
 }
 
 // decode decodes a whole block. The decoder's table must see all of it, even after an error.
@@ -194,6 +215,7 @@ func (c *conn) headersRead() error {
 	r := &c.header
 	defer r.forget()
 	r.open = false
+	r.arrived()
 	c.mu.Lock()
 	st := c.streams[r.id]
 	over := st == nil && r.id <= c.maxID

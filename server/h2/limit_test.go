@@ -1,8 +1,10 @@
 package h2
 
 import (
+	"errors"
 	"io"
 	"net/http"
+	"os"
 	"testing"
 	"time"
 
@@ -62,4 +64,38 @@ func TestShutdownHurriesUnreadResponses(t *testing.T) {
 	own.srv.shutdown()
 	c.must(c.nc.SetReadDeadline(time.Now().Add(time.Minute))) // instead of waiting for ever
 	c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameRSTStream && f.Header().StreamID == 1 })
+}
+
+// A header block of which a part never comes ends its connection, although another stream goes on.
+func TestIncompleteHeadersEnd(t *testing.T) {
+	for name, begin := range map[string]func(*rawClient) error{
+		"no continuation": func(c *rawClient) error {
+			return c.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: c.headers("GET", "/"), EndStream: true})
+		},
+		"within a frame": func(c *rawClient) error {
+			_, err := c.nc.Write([]byte{0, 0, 100, byte(http2.FrameHeaders), byte(http2.FlagHeadersEndHeaders), 0, 0, 0, 3, 0x82})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nc, accepted := connected(t)
+			c := rawClientOf(t, nc, accepted, &http.Server{ReadHeaderTimeout: time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			})
+			c.open(1, "/", true)
+			if c.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameHeaders }) == nil {
+				t.Fatal("the stream has not begun")
+			}
+			c.must(begin(c))
+			c.must(nc.SetReadDeadline(time.Now().Add(time.Minute))) // instead of waiting for ever
+			for {
+				if _, err := c.ReadFrame(); errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Fatal("the connection goes on")
+				} else if err != nil {
+					return
+				}
+			}
+		})
+	}
 }
