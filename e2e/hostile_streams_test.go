@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 	"k8s.io/client-go/rest"
 
 	"github.com/rowlock/rowlock/e2e/harness"
@@ -41,15 +44,25 @@ func TestHostileStreams(t *testing.T) {
 		return c
 	}
 	before := resident(t, server.PIDs()[0], "VmRSS:")
+	unfinished := map[string][]net.Conn{}
 	for range 200 {
-		if _, err := connect().Write([]byte("\x16\x03\x01\x02\x00\x01")); err != nil { // the beginning of a ClientHello
+		c := connect()
+		if _, err := c.Write([]byte("\x16\x03\x01\x02\x00\x01")); err != nil { // the beginning of a ClientHello
 			t.Fatal(err)
 		}
-		c := tls.Client(connect(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
-		if _, err := io.WriteString(c, "GET /api HTTP/1.1\r\nHost: x\r\nX: "); err != nil {
+		unfinished["handshake"] = append(unfinished["handshake"], c)
+		secure := tls.Client(connect(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+		if _, err := io.WriteString(secure, "GET /api HTTP/1.1\r\nHost: x\r\nX: "); err != nil {
 			t.Fatal(err)
 		}
+		unfinished["headers"] = append(unfinished["headers"], secure)
 	}
+	secure, err := rest.TLSConfigFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unfinished["headers of HTTP/2"] = []net.Conn{unfinishedHeaders(t, connect(), secure, false)}
+	unfinished["headers of HTTP/2 beside a watch"] = []net.Conn{unfinishedHeaders(t, connect(), secure, true)}
 	var all sync.WaitGroup
 	for _, http2 := range []bool{false, true} {
 		client := clientOf(t, config, http2)
@@ -64,6 +77,50 @@ func TestHostileStreams(t *testing.T) {
 	if _, err := clientFor(t, server).Discovery().ServerVersion(); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
+	for what, conns := range unfinished {
+		for _, c := range conns {
+			all.Go(func() {
+				_ = c.SetReadDeadline(time.Now().Add(2 * time.Minute))
+				if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("unfinished %s: the connection stays", what)
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// unfinishedHeaders begins a header block that does not end, on a connection that may have a watch already.
+func unfinishedHeaders(t *testing.T, below net.Conn, config *tls.Config, watches bool) net.Conn {
+	t.Helper()
+	config = config.Clone()
+	config.InsecureSkipVerify, config.NextProtos = true, []string{"h2"}
+	c := tls.Client(below, config)
+	var block bytes.Buffer
+	encoder, framer := hpack.NewEncoder(&block), http2.NewFramer(c, c)
+	_, err := io.WriteString(c, http2.ClientPreface)
+	err = errors.Join(err, framer.WriteSettings(), framer.WriteSettingsAck())
+	for _, f := range []hpack.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: "x"},
+		{Name: ":path", Value: configs + "?watch=true"}} {
+		err = errors.Join(err, encoder.WriteField(f))
+	}
+	if watches {
+		err = errors.Join(err, framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true}))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := uint32(0); watches && id != 1; {
+		f, err := framer.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		id = f.Header().StreamID
+	}
+	if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 3}); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // clientOf is a client with connections of its own.
