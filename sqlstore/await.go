@@ -23,18 +23,37 @@ const (
 	remindEvery = 15 * time.Second
 )
 
-// Await calls f until it does not fail because of the database, as Open does: the work of a server before it serves
-// must not end when a connection breaks. So f has to be repeatable. If the database is a file, f is called once.
-// Errors: those of f, the context's.
+// Await calls f until it does not fail because of the database, as Open does, or because of keys that cannot be had: the
+// work of a server before it serves must not end when a connection breaks, nor when it starts before its KMS plugin. So
+// f has to be repeatable. For a database that is a file, only the latter is waited for. Errors: those of f, the
+// context's.
 func (s *Store) Await(ctx context.Context, f func() error) error {
-	if s.peers == nil {
-		return f()
-	}
-	return s.options.await(ctx, f)
+	keys := s.options.awaitsKeys()
+	return s.options.awaitWhile(ctx, f, func(err error) bool { return s.peers != nil && passes(err) || keys(err) })
 }
 
-// await calls f until it succeeds, fails for good, or has failed for longer than AwaitTimeout.
+// awaitsKeys returns a function that reports whether waiting may help against an error, because the keys for an object
+// cannot be had. They may have come between the error and the question, so it helps once more afterwards.
+func (o *Options) awaitsKeys() func(error) bool {
+	missing := true
+	return func(err error) bool {
+		var sealed *resources.TransformError
+		if o.KeysMissing == nil || !errors.As(err, &sealed) || sealed.Undecodable {
+			return false
+		}
+		before := missing
+		missing = o.KeysMissing()
+		return missing || before
+	}
+}
+
+// await calls f until it does not fail because of the database.
 func (o *Options) await(ctx context.Context, f func() error) error {
+	return o.awaitWhile(ctx, f, passes)
+}
+
+// awaitWhile calls f until it succeeds, fails for good, or has failed for longer than AwaitTimeout.
+func (o *Options) awaitWhile(ctx context.Context, f func() error, passes func(error) bool) error {
 	var began, reminded time.Time
 	for {
 		err := f()

@@ -180,3 +180,37 @@ func TestAwaitEnds(t *testing.T) {
 		t.Errorf("told to stop: %v", err)
 	}
 }
+
+// Await also waits for keys that cannot be had, once more after they have come. What is damaged does not become whole.
+func TestAwaitWaitsForKeys(t *testing.T) {
+	sealed := fmt.Errorf("rows: %w", &resources.TransformError{Err: errors.New("no key")})
+	for name, tc := range map[string]struct {
+		err     error
+		missing []bool // one answer after the other; the last one again
+		tries   int
+	}{
+		"missing":      {sealed, []bool{true}, 11},
+		"come":         {sealed, []bool{true, true, false}, 4},
+		"come at once": {sealed, []bool{false}, 2},
+		"never needed": {sealed, nil, 1},
+		"damaged":      {&resources.TransformError{Err: errors.New("no JSON"), Undecodable: true}, []bool{true}, 1},
+		"a file":       {resources.ErrUnavailable, []bool{true}, 1},
+	} {
+		s := &Store{options: Options{Clock: hasty{clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}, AwaitTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)}}
+		if left := tc.missing; left != nil {
+			s.options.KeysMissing = func() bool {
+				now := left[0]
+				left = left[min(1, len(left)-1):]
+				return now
+			}
+		}
+		tries := 0
+		err := s.Await(t.Context(), func() error {
+			tries++
+			return tc.err
+		})
+		if !errors.Is(err, tc.err) || tries != tc.tries {
+			t.Errorf("%s: after %d tries: %v", name, tries, err)
+		}
+	}
+}

@@ -26,7 +26,7 @@ type Options struct {
 	// the first one of the search path. It allows several control planes in one database.
 	Schema string
 	// AwaitTimeout is how long each step of Open, and Store.Await, wait for a Postgres that cannot be reached or does
-	// not take writes yet, from its first failure; 0 means that they do not wait.
+	// not take writes yet, and Store.Await for KeysMissing, from its first failure; 0 means that they do not wait.
 	AwaitTimeout time.Duration
 	// HistoryAge is how long a change stays in history at least; 0 means DefaultHistoryAge. The time in which the store
 	// was not open does not count, so that clients find their place again after the server was away.
@@ -50,6 +50,9 @@ type Options struct {
 	// Transformers encrypt objects on their way to the database and decrypt them on the way back; nil: nothing is
 	// encrypted. They are called in the middle of a batch. See seal.go.
 	Transformers value.ResourceTransformers
+	// KeysMissing tells whether Transformers lack keys for now, because a KMS plugin does not answer; nil: they have them
+	// all.
+	KeysMissing func() bool
 	// Logger gets messages for the operator; nil means slog.Default().
 	Logger *slog.Logger
 	// Registerer gets the metrics of the store; nil means none.

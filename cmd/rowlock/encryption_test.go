@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -216,6 +217,40 @@ func TestEncryptionWithoutPlugin(t *testing.T) {
 	if code := p.end(); code != 0 {
 		t.Errorf("ended with %d", code)
 	}
+}
+
+// A server whose own objects are encrypted waits for a KMS plugin that starts after it.
+func TestStartWaitsForPlugin(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, empty places) {
+		place, file, plugin := empty(t), filepath.Join(t.TempDir(), "encryption.yaml"), kmstest.New(t)
+		encrypt(t, file, "*.*", "kms: {apiVersion: v2, name: plugin, timeout: 1s, endpoint: '"+plugin.Endpoint+"'}")
+		args := place.args("--encryption-provider-config", file)
+		for _, state := range []string{"empty", "encrypted"} {
+			plugin.Stop()
+			p := &process{}
+			var starts sync.Once
+			p.startLogging(t, writerFunc(func(line []byte) {
+				if bytes.Contains(line, []byte("cannot be used yet, trying again")) {
+					starts.Do(func() { plugin.Start(t) })
+				}
+				p.stderr.Write(line)
+			}), args...)
+			if body := p.path(t, "/readyz"); !strings.Contains(body, "[+]kms-providers ok") {
+				t.Errorf("%s: %s", state, body)
+			}
+			if code := p.end(); code != 0 {
+				t.Errorf("%s: ended with %d", state, code)
+			}
+		}
+	})
+}
+
+// writerFunc writes by calling a function.
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(p []byte) (int, error) {
+	f(p)
+	return len(p), nil
 }
 
 // Commands that write to the database encrypt as the servers do, and servers can read their rows.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -99,6 +100,12 @@ func (o *encryptionOptions) open(ctx context.Context) (e encryption, err error) 
 		c.EncryptionFileContentHash, id)
 	following.Go(func() { again.Run(ctx) })
 	return e, nil
+}
+
+// missing tells whether a KMS plugin does not answer.
+func (e encryption) missing() bool {
+	r := &http.Request{} // the checks take nothing but its context, and limit their time themselves
+	return slices.ContainsFunc(e.checks, func(c health.Check) bool { return c.Run(r) != nil })
 }
 
 // keyShown matches a key in upstream's message about a provider. The message contains a whole key when an element of

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/apiserver/pkg/storage/value"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/custom"
@@ -70,7 +69,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	defer func() { err = in.stopped(ctx, damaged(err)) }()
 	// The store is opened first: it refuses to share a database with another process, whose certificates in the same
 	// data directory have then not been changed either.
-	store, err := o.openStore(ctx, encryption.transformers, in, metrics)
+	store, err := o.openStore(ctx, encryption, in, metrics)
 	if err != nil {
 		return err
 	}
@@ -194,11 +193,11 @@ func members(store *sqlstore.Store) controlplane.Members {
 }
 
 // openStore opens the store, which begins the entrance before its slow steps.
-func (o *serveOptions) openStore(ctx context.Context, transformers value.ResourceTransformers, in *entrance, metrics *prometheus.Registry) (*sqlstore.Store, error) {
+func (o *serveOptions) openStore(ctx context.Context, e encryption, in *entrance, metrics *prometheus.Registry) (*sqlstore.Store, error) {
 	options := o.storage.store()
 	options.Begin, options.Progress = func() error { return in.begin(ctx) }, &in.progress
 	options.Logger, options.Registerer, options.Packed = in.logger, metrics, []string{custom.Resource}
-	options.Transformers, options.ObjectHistory = transformers, o.history.parsed
+	options.Transformers, options.KeysMissing, options.ObjectHistory = e.transformers, e.missing, o.history.parsed
 	return sqlstore.Open(ctx, options)
 }
 

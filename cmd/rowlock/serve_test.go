@@ -31,13 +31,21 @@ type process struct {
 // start runs 'rowlock serve' on a free port until it reports that it is ready.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{ended: make(chan int, 1)}
+	p := &process{}
+	p.startLogging(t, &p.stderr, args...)
+	return p
+}
+
+// startLogging is start with a log of one's own.
+func (p *process) startLogging(t *testing.T, stderr io.Writer, args ...string) {
+	t.Helper()
+	p.ended = make(chan int, 1)
 	var ctx context.Context
 	ctx, p.stop = context.WithCancel(context.Background())
 	t.Cleanup(p.stop)
 	reader, writer := io.Pipe()
 	go func() {
-		code := run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...), writer, &p.stderr)
+		code := run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...), writer, stderr)
 		p.ended <- code
 		writer.Close()
 	}()
@@ -50,7 +58,6 @@ func start(t *testing.T, args ...string) *process {
 		t.Fatalf("said %q", line)
 	}
 	go func() { _, _ = io.Copy(io.Discard, reader) }()
-	return p
 }
 
 // end stops the process by a signal, and returns its exit code.
