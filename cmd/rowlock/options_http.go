@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -141,6 +143,16 @@ func (o *httpOptions) fillTLS(to *pki.Options) (err error) {
 	return nil
 }
 
+// warnCiphers warns of cipher suites that are insecure, with kube-apiserver's message.
+func (o *httpOptions) warnCiphers(logger *slog.Logger) {
+	insecure := cliflag.InsecureTLSCipherNames()
+	for _, suite := range o.ciphers {
+		if slices.Contains(insecure, suite) {
+			logger.Warn(fmt.Sprintf("Use of insecure cipher '%s' detected.", suite))
+		}
+	}
+}
+
 // bind listens on an address.
 func (o *httpOptions) bind(ctx context.Context, address string) (net.Listener, error) {
 	var c net.ListenConfig
@@ -162,7 +174,7 @@ func (o *httpOptions) bind(ctx context.Context, address string) (net.Listener, e
 }
 
 func (o *httpOptions) server(log *logOptions) server.HTTP {
-	if o.contention {
+	if o.contention && (o.profiling || o.debugSocket != "") { // or nothing would show it
 		runtime.SetBlockProfileRate(1)
 	}
 	return server.HTTP{CORSAllowedOrigins: o.corsOrigins, HSTSDirectives: o.hsts, GoawayChance: o.goawayChance, MaxStreams: max(o.maxStreams, 0),

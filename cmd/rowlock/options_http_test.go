@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"crypto/tls"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"runtime"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -94,4 +97,50 @@ func TestNegativeStreams(t *testing.T) {
 			t.Errorf("%d: %d streams, want %d", asked, got, want)
 		}
 	}
+}
+
+// Insecure cipher suites are named in the log.
+func TestInsecureCiphers(t *testing.T) {
+	var log bytes.Buffer
+	o := httpOptions{ciphers: []string{"TLS_AES_128_GCM_SHA256", "TLS_RSA_WITH_3DES_EDE_CBC_SHA", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}}
+	o.warnCiphers(slog.New(slog.NewTextHandler(&log, nil)))
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=WARN msg=\"Use of insecure cipher 'TLS_RSA_WITH_3DES_EDE_CBC_SHA' detected.\"") {
+		t.Errorf("the log is %s", text)
+	}
+}
+
+// As in kube-apiserver, blocking is recorded only where a profile can show it.
+func TestContentionProfiling(t *testing.T) {
+	defer runtime.SetBlockProfileRate(0)
+	for _, c := range []struct {
+		options httpOptions
+		records bool
+	}{
+		{httpOptions{contention: true}, false},
+		{httpOptions{profiling: true}, false},
+		{httpOptions{contention: true, debugSocket: "s"}, true},
+		{httpOptions{contention: true, profiling: true}, true},
+	} {
+		runtime.SetBlockProfileRate(0)
+		c.options.server(&logOptions{})
+		before := blockings()
+		for range 100 {
+			waits := make(chan struct{})
+			go close(waits)
+			<-waits
+		}
+		if records := blockings() > before; records != c.records {
+			t.Errorf("%+v: blocking is recorded: %v", c.options, records)
+		}
+	}
+}
+
+// blockings is how often a goroutine is recorded to have blocked.
+func blockings() (n int64) {
+	records := make([]runtime.BlockProfileRecord, 1000)
+	all, _ := runtime.BlockProfile(records)
+	for _, r := range records[:min(all, len(records))] {
+		n += r.Count
+	}
+	return n
 }

@@ -58,6 +58,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	o.warnIdle(logger)
+	o.http.warnCiphers(logger)
 	metrics := prometheus.NewRegistry()
 	encryption, err := o.encryption.open(ctx)
 	if err != nil {
