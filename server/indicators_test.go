@@ -4,10 +4,14 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/health"
@@ -45,6 +49,47 @@ func TestIndicators(t *testing.T) {
 	}
 	if w := get(s.Handler(), "/metrics/slis", ""); w.Code != 401 {
 		t.Errorf("an anonymous client is answered %d", w.Code)
+	}
+}
+
+// A DELETE resets the metrics, upstream's and the server's. Without profiling it is like a GET, as in kube-apiserver.
+func TestMetricsAreReset(t *testing.T) {
+	const alone = "RESETS_METRICS"
+	if os.Getenv(alone) == "" { // other tests of this process expect the metrics that upstream's packages set when it begins
+		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMetricsAreReset$")
+		again.Env = append(os.Environ(), alone+"=1")
+		if out, err := again.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	for _, profiling := range []bool{true, false} {
+		s := newServer(t, func(c *server.Config) { c.WithoutProfiling = !profiling })
+		send := func(method, path string) string {
+			t.Helper()
+			r := httptest.NewRequest(method, path, nil)
+			r.Header.Set("Authorization", "known")
+			w := httptest.NewRecorder()
+			if s.Handler().ServeHTTP(w, r); w.Code != 200 {
+				t.Fatalf("%s %s: %d", method, path, w.Code)
+			}
+			return w.Body.String()
+		}
+		const own, upstreams = `apiserver_request_total{code="200",component="",dry_run="",group="",resource="",scope="",subresource="/readyz",verb="GET",version=""} `, "\napiserver_conversion_webhook_request_total{"
+		conversion.Metrics.ObserveConversionWebhookSuccess(t.Context(), time.Second)
+		send("GET", "/readyz")
+		if before := send("GET", "/metrics"); !strings.Contains(before, own) || !strings.Contains(before, upstreams) {
+			t.Fatalf("before: %s", before)
+		}
+		for _, path := range []string{"/metrics/slis", "/metrics"} {
+			if answer := send("DELETE", path); (answer == "metrics reset\n") != profiling {
+				t.Errorf("DELETE %s with profiling %v: %s", path, profiling, answer)
+			}
+		}
+		after := send("GET", "/metrics")
+		if strings.Contains(after, own) == profiling || strings.Contains(after, upstreams) == profiling {
+			t.Errorf("after a DELETE with profiling %v: %s", profiling, after)
+		}
 	}
 }
 

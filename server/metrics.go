@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,6 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	compbasemetrics "k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/prometheus/slis"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
@@ -95,6 +99,39 @@ func registerParts(c Config) error {
 		return nil
 	}
 	return c.Metrics.Register(c.Aggregator)
+}
+
+// addMetrics adds the paths of the metrics. A DELETE resets them, as in kube-apiserver, unless profiling is off.
+func (s *Server) addMetrics(e *echo.Echo) {
+	all := compbasemetrics.HandlerFor(s.MetricLimits.limited(withUpstreams(s.Metrics)), compbasemetrics.HandlerOpts{})
+	e.Any("/metrics", func(c echo.Context) error {
+		if c.Request().Method == http.MethodDelete && !s.WithoutProfiling {
+			s.metrics.reset()
+			_, err := io.WriteString(c.Response(), "metrics reset\n")
+			return err
+		}
+		all.ServeHTTP(c.Response(), c.Request())
+		return nil
+	})
+	indicators := http.NewServeMux()
+	slis.SLIMetricsWithReset{}.Install(indicators)
+	e.Any("/metrics/slis", func(c echo.Context) error {
+		r := c.Request()
+		if s.WithoutProfiling {
+			r = r.Clone(r.Context())
+			r.Method = http.MethodGet
+		}
+		indicators.ServeHTTP(c.Response(), r)
+		return nil
+	})
+}
+
+// reset resets upstream's metrics, and what m counts of answered requests. Gauges of requests under way stay right.
+func (m *metrics) reset() {
+	legacyregistry.Reset()
+	for _, counted := range []interface{ Reset() }{m.requests, m.selfMade, m.durations, m.own, m.sizes, m.outgoing, m.fallbacks} {
+		counted.Reset()
+	}
 }
 
 func (m *metrics) managedFieldsFallback(reason string) { m.fallbacks.WithLabelValues(reason).Inc() }

@@ -1,13 +1,9 @@
 package server
 
 import (
-	"net/http"
-
 	"github.com/labstack/echo/v4"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
-	compbasemetrics "k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/prometheus/slis"
 
 	"github.com/rowlock/rowlock/server/health"
 	"github.com/rowlock/rowlock/server/status"
@@ -42,10 +38,7 @@ func (s *Server) newEcho() *echo.Echo {
 		e.Any(TokensPath, s.serveTokens)
 		e.Any(TokensPath+"/:id", s.serveToken)
 	}
-	e.Any("/metrics", echo.WrapHandler(compbasemetrics.HandlerFor(s.MetricLimits.limited(withUpstreams(s.Metrics)), compbasemetrics.HandlerOpts{})))
-	indicators := http.NewServeMux()
-	slis.SLIMetricsWithReset{}.Install(indicators)
-	e.Any("/metrics/slis", echo.WrapHandler(indicators))
+	s.addMetrics(e)
 	for _, path := range []string{"/openapi/v2", "/openapi/v3", "/openapi/v3/*"} {
 		e.Any(path, echo.WrapHandler(s.openapi), s.withLatestTypes)
 	}
