@@ -1,8 +1,10 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -90,9 +92,11 @@ func (s *signaling) WriteHeader(code int) {
 	close(s.begun)
 }
 
-// A panic is the last event of a request, instead of its completion.
+// A panic is the last event of a request, instead of its completion. The log has it without the client's credential.
 func TestAuditPanics(t *testing.T) {
+	var log bytes.Buffer
 	s, kept := audited(t, "- level: RequestResponse", func(c *server.Config) {
+		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		c.Pipeline = resources.NewPipeline(c.Store.(resources.Store), resources.PipelineOptions{Audit: c.Audit, Authorizer: authorizer.AuthorizerFunc(
 			func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 				if a.GetVerb() == "list" {
@@ -107,6 +111,9 @@ func TestAuditPanics(t *testing.T) {
 	e := expectEvents(t, kept, "RequestResponse RequestReceived list", "RequestResponse Panic list 500")
 	if e[1].ResponseStatus.Message != "APIServer panic'd: unforeseen" {
 		t.Errorf("%+v", e[1].ResponseStatus)
+	}
+	if text := log.String(); !strings.Contains(text, "panic=unforeseen") || strings.Contains(text, "master") { // the client's Authorization
+		t.Errorf("the log is %s", text)
 	}
 }
 
