@@ -61,7 +61,7 @@ func (r *records) take() []auditv1.Event {
 }
 
 // audited returns a server whose audit events are kept, with a policy of these rules.
-func audited(t *testing.T, rules string, change func(*server.Config)) (*server.Server, *records) {
+func audited(t testing.TB, rules string, change func(*server.Config)) (*server.Server, *records) {
 	t.Helper()
 	p, err := policy.LoadPolicyFromBytes([]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n" + rules))
 	if err != nil {
