@@ -184,6 +184,7 @@ func (o *kubeAPIServerOptions) check() error {
 		errs = append(errs, fmt.Errorf("--secure-port %d must be between 1 and 65535, inclusive. It cannot be turned off with 0", o.securePort))
 	}
 	errs = append(errs, o.checkUnserved()...)
+	errs = append(errs, checkInert(o.inert)...)
 	errs = append(errs, o.serve.flow.check(o.serve.runtimeConfig.String())...)
 	errs = append(errs, o.serve.audit.Check()...)
 	errs = append(errs, o.serve.metrics.complete()...)

@@ -2,6 +2,7 @@ package main
 
 import (
 	_ "embed"
+	"errors"
 	"iter"
 	"strings"
 
@@ -68,4 +69,18 @@ func addInert(flags *pflag.FlagSet, name, kind string) {
 	default:
 		flags.StringArray(name, nil, "")
 	}
+}
+
+// checkInert refuses values of flags without an effect that kube-apiserver refuses, with its messages.
+func checkInert(inert *pflag.FlagSet) (errs []error) {
+	for _, f := range []struct{ name, refusal string }{
+		{"livez-grace-period", "--livez-grace-period can not be a negative value"},
+		{"storage-initialization-timeout", "--storage-initialization-timeout can not be negative value"},
+		{"shutdown-watch-termination-grace-period", "shutdown-watch-termination-grace-period, if provided, can not be a negative value"},
+	} {
+		if given, err := inert.GetDuration(f.name); err == nil && given < 0 {
+			errs = append(errs, errors.New(f.refusal))
+		}
+	}
+	return errs
 }
