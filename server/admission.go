@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	apiadmission "k8s.io/apiserver/pkg/admission"
-	utilproxy "k8s.io/apiserver/pkg/util/proxy"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/rowlock/rowlock/resources"
@@ -29,7 +28,7 @@ func (s *Server) newAdmission() (apiadmission.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	s.services = services{behind.New(s.Store, s.Registry), s.RouteToEndpoints}
+	s.services = services{behind.New(s.Store, s.Registry), s.ServiceRouting}
 	chain, err := admission.New(admission.Config{Store: s.Store, Authorizer: s.Authorizer, Registry: s.Registry, Client: client, Features: s.Features,
 		Enable: s.EnableAdmissionPlugins, Disable: s.DisableAdmissionPlugins, Configuration: s.AdmissionConfiguration, Identity: Identity(),
 		Services: s.services, Loopback: loopback{s, resources.APIServer.Info, "kube-apiserver-admission", bounded.MostBytes},
@@ -48,10 +47,10 @@ func Identity() string {
 	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(hash[:16]))
 }
 
-// services resolves the URL of a Service, as kube-apiserver does.
+// services resolves the URL of a Service.
 type services struct {
 	*behind.Lister
-	toEndpoints bool
+	routing behind.Routing
 }
 
 // ResolveEndpoint implements webhook.ServiceResolver.
@@ -59,10 +58,7 @@ func (s services) ResolveEndpoint(namespace, name string, port int32) (*url.URL,
 	if behind.Self(namespace, name, int(port)) { // the server itself is called within the process, whether or not its Service exists
 		return &url.URL{Scheme: "https", Host: name + "." + namespace + ".svc"}, nil
 	}
-	if s.toEndpoints {
-		return utilproxy.ResolveEndpoint(s, s, namespace, name, port)
-	}
-	return utilproxy.ResolveCluster(s, namespace, name, port)
+	return s.Resolve(s.routing, namespace, name, port)
 }
 
 // Secrets returns a client that reads and writes the Secrets of a namespace through the server, as the server's own user.

@@ -27,7 +27,7 @@ func (s *Server) Watches() int { return s.handlers.Watches() }
 
 // ResolveService returns the URL of a webhook behind a Service.
 func (s *Server) ResolveService(namespace, name string, port int32) (*url.URL, error) {
-	return services{behind.New(s.Store, s.Registry), s.RouteToEndpoints}.ResolveEndpoint(namespace, name, port)
+	return services{behind.New(s.Store, s.Registry), s.ServiceRouting}.ResolveEndpoint(namespace, name, port)
 }
 
 // WaitingMost bounds the requests that wait for a server.

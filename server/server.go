@@ -26,6 +26,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/behind"
 	"github.com/rowlock/rowlock/resources/bounded"
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/aggregate"
@@ -85,8 +86,8 @@ type Config struct {
 	AdmissionConfiguration apiadmission.ConfigProvider
 	// Remote are headers to remove from requests, besides X-Remote-User and its companions.
 	Remote RemoteHeaders
-	// RouteToEndpoints sends the calls of a webhook behind a Service to one of its endpoints instead of the ClusterIP.
-	RouteToEndpoints bool
+	// ServiceRouting says where a webhook behind a Service is called.
+	ServiceRouting behind.Routing
 	// DefragmentHeap lets the store compact its memory when the server is idle. With forget it drops the history for watches that lag behind. It
 	// calls moved with the number of bytes moved, and stops when moved returns false. Nil: the store cannot do so.
 	DefragmentHeap func(forget bool, moved func(bytes int) bool)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/rowlock/rowlock/resources/behind"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/controlplane"
@@ -20,7 +21,7 @@ import (
 func TestServicesOfWebhooks(t *testing.T) {
 	toService, c := servertest.New(t, nil)
 	toEndpoints, _ := servertest.New(t, func(other *server.Config) {
-		other.Registry, other.Store, other.Pipeline, other.RouteToEndpoints = c.Registry, c.Store, c.Pipeline, true
+		other.Registry, other.Store, other.Pipeline, other.ServiceRouting = c.Registry, c.Store, c.Pipeline, behind.ToEndpoints
 	})
 	h := toService.Handler()
 	plane := controlplane.New(controlplane.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Front: toService})

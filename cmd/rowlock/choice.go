@@ -3,9 +3,12 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/rowlock/rowlock/resources/behind"
 )
 
 // choice is a flag with a few possible values.
@@ -32,4 +35,30 @@ func (c *choice) Set(s string) error {
 	}
 	*c.value = s
 	return nil
+}
+
+// routingFlag is kube-apiserver's --enable-aggregator-routing. Its default need not be one of the two values of that flag.
+type routingFlag behind.Routing
+
+var _ pflag.Value = (*routingFlag)(nil)
+
+func (r *routingFlag) String() string {
+	switch behind.Routing(*r) {
+	case behind.ToEndpoints:
+		return "true"
+	case behind.ToCluster:
+		return "false"
+	default:
+		return ""
+	}
+}
+
+func (r *routingFlag) Type() string { return "bool" }
+
+func (r *routingFlag) Set(s string) error {
+	toEndpoints, err := strconv.ParseBool(s)
+	if *r = routingFlag(behind.ToCluster); toEndpoints {
+		*r = routingFlag(behind.ToEndpoints)
+	}
+	return err
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 
 	"github.com/rowlock/rowlock/cmd/rowlock/parent"
+	"github.com/rowlock/rowlock/resources/behind"
 )
 
 // kubeAPIServerName is the name under which the program replaces kube-apiserver.
@@ -107,6 +108,7 @@ func (o *kubeAPIServerOptions) setDefaults(acting, own *pflag.FlagSet) {
 	o.serve.allowPrivileged, acting.Lookup("allow-privileged").DefValue = false, "false"
 	o.serve.controllers.list, own.Lookup("controllers").DefValue = nil, "[]"
 	o.serve.dataDir, own.Lookup("data-dir").DefValue = "", ""
+	o.serve.routing, acting.Lookup("enable-aggregator-routing").DefValue = behind.ToCluster, "false"
 	o.serve.admission.besides = nil
 	o.serve.proxies.onlyNamed, o.serve.tokens.onlyKeyFiles = true, true
 	o.serve.authorization.modes, acting.Lookup("authorization-mode").DefValue = []string{modes.ModeAlwaysAllow}, "[AlwaysAllow]"
@@ -117,7 +119,8 @@ func (o *kubeAPIServerOptions) setDefaults(acting, own *pflag.FlagSet) {
 
 // otherUsages are the texts of flags that differ from those of serve.
 var otherUsages = map[string]string{
-	"advertise-address": "`address` of the endpoint of the Service kubernetes (default: that of --bind-address, or the address of the default route)",
+	"enable-aggregator-routing": "send requests for aggregated APIs and webhooks to the endpoints of their Services instead of the ClusterIPs, which need a kube-proxy on this machine",
+	"advertise-address":         "`address` of the endpoint of the Service kubernetes (default: that of --bind-address, or the address of the default route)",
 	"service-account-key-file": "`file` with keys in PEM, public or private, that verify ServiceAccount tokens; may be given several times; read once. " +
 		"Without this flag, the key that signs verifies, too",
 	"requestheader-username-headers":     "`header` with the name of the user; only the headers that these flags name are trusted",

@@ -13,6 +13,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/featuregate"
 
+	"github.com/rowlock/rowlock/resources/behind"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/fastpath"
 	"github.com/rowlock/rowlock/resources/upstream"
@@ -45,7 +46,8 @@ type serveOptions struct {
 
 	authentication authenticationOptions
 
-	routeToEndpoints, rejectRedirects bool
+	routing         behind.Routing
+	rejectRedirects bool
 
 	featureGates  map[string]bool
 	runtimeConfig cliflag.ConfigurationMap
@@ -130,8 +132,11 @@ func (o *serveOptions) addServingFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.certFile, "tls-cert-file", "",
 		"`file` with the serving certificate and its chain, instead of a generated one; reloaded when it changes")
 	flags.StringVar(&o.keyFile, "tls-private-key-file", "", "`file` with the key of --tls-cert-file")
-	flags.BoolVar(&o.routeToEndpoints, "enable-aggregator-routing", false,
-		"send requests for aggregated APIs and webhooks to the endpoints of their Services instead of the ClusterIPs, which need a kube-proxy on this machine")
+	o.routing = behind.ToReady
+	flags.Var((*routingFlag)(&o.routing), "enable-aggregator-routing",
+		"send requests for aggregated APIs and webhooks to the endpoints of their Services only (true), or to the ClusterIPs only (false), "+
+			"which need a kube-proxy on this machine (default: to a ready endpoint if there is one, otherwise to the ClusterIP)")
+	flags.Lookup("enable-aggregator-routing").NoOptDefVal = "true"
 	flags.BoolVar(&o.rejectRedirects, "aggregator-reject-forwarding-redirect", true,
 		"answer 502 when the server of an aggregated API redirects a client")
 }

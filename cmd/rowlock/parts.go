@@ -107,7 +107,7 @@ func (p *parts) define(ctx context.Context) error {
 		Authorizer: p.authorizers, Rules: p.authorizers.Rules(), Services: o.services.ServiceNetwork, APIs: o.apis, Kubelets: kubelets, EventTTL: o.storage.eventTTL}.Groups()
 	groups = append(groups, o.history.groups(p.store, p.authorizers)...)
 	p.definitions = custom.New(custom.Config{Registry: p.registry, Store: p.store, Scheme: builtin.Scheme, Logger: p.logger,
-		RouteToEndpoints: o.routeToEndpoints}, groups)
+		ServiceRouting: o.routing}, groups)
 	p.registry.SetGroups(groups)
 	if err := p.store.Await(ctx, func() error { return p.definitions.Latest(ctx) }); err != nil {
 		return fmt.Errorf("read the custom resource definitions: %w", err)
@@ -118,7 +118,7 @@ func (p *parts) define(ctx context.Context) error {
 // newAggregator returns the part that forwards requests to extension API servers.
 func (p *parts) newAggregator() *aggregate.Aggregator {
 	return aggregate.New(aggregate.Config{Registry: p.registry, Store: p.store, Logger: p.logger, Certificate: p.certificates.ProxyCertificate,
-		RouteToEndpoints: p.options.routeToEndpoints, PassRedirects: !p.options.rejectRedirects, UID: utilfeature.DefaultFeatureGate.Enabled(features.RemoteRequestHeaderUID)})
+		ServiceRouting: p.options.routing, PassRedirects: !p.options.rejectRedirects, UID: utilfeature.DefaultFeatureGate.Enabled(features.RemoteRequestHeaderUID)})
 }
 
 func (p *parts) newServer() (*server.Server, error) {
@@ -156,7 +156,7 @@ func (p *parts) newServer() (*server.Server, error) {
 		EnableAdmissionPlugins:  o.admission.enabled(),
 		DisableAdmissionPlugins: o.admission.disable,
 		AdmissionConfiguration:  o.admission.configuration,
-		RouteToEndpoints:        o.routeToEndpoints,
+		ServiceRouting:          o.routing,
 		MaxInFlight:             reading,
 		MaxMutatingInFlight:     writing,
 		Unfair:                  !o.flow.fair,

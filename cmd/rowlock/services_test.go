@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -13,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/rowlock/rowlock/resources/behind"
 )
 
 // The objects by which clients find the API exist from the start, and follow the server's configuration at the next one.
@@ -170,5 +174,33 @@ func TestServiceObjectsAreKept(t *testing.T) {
 			}
 		}
 		w.Stop()
+	}
+}
+
+// serve sends requests for a Service to a ready endpoint if there is one, and kube-apiserver to the ClusterIP, unless the flag says where.
+func TestServiceRouting(t *testing.T) {
+	for value, want := range map[string]behind.Routing{"": behind.ToReady, "=true": behind.ToEndpoints, "=false": behind.ToCluster, " ": behind.ToEndpoints} {
+		for _, command := range []string{"serve", kubeAPIServerName} {
+			o := &kubeAPIServerOptions{}
+			sections := o.serve.sections
+			if command == kubeAPIServerName {
+				sections = o.sections
+			}
+			flags := pflag.NewFlagSet(command, pflag.ContinueOnError)
+			for _, s := range sections() {
+				flags.AddFlagSet(s.flags)
+			}
+			wanted := want
+			if value == "" && command == kubeAPIServerName {
+				wanted = behind.ToCluster
+			}
+			var args []string
+			if value != "" {
+				args = []string{"--enable-aggregator-routing" + strings.TrimSpace(value)}
+			}
+			if err := flags.Parse(args); err != nil || o.serve.routing != wanted {
+				t.Errorf("%s %q: %v, %v; want %v", command, args, o.serve.routing, err, wanted)
+			}
+		}
 	}
 }

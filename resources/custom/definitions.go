@@ -36,8 +36,8 @@ type Config struct {
 	// Scheme has the kinds with Go types.
 	Scheme resources.Scheme
 	Logger *slog.Logger
-	// RouteToEndpoints sends requests for a conversion webhook behind a Service to one of its endpoints, and not to its ClusterIP.
-	RouteToEndpoints bool
+	// ServiceRouting says where a conversion webhook behind a Service is called.
+	ServiceRouting behind.Routing
 }
 
 // ReachesItself makes calls of the server's own conversion webhooks stay within the process. It comes before the first conversion.

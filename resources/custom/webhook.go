@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilproxy "k8s.io/apiserver/pkg/util/proxy"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -77,8 +76,5 @@ func (s services) ResolveEndpoint(namespace, name string, port int32) (*url.URL,
 		return &url.URL{Scheme: "https", Host: name + "." + namespace + ".svc"}, nil
 	}
 	l := s.line.of.behind.With(s.line.ctx, resources.At{Match: resources.Any})
-	if s.line.of.config.RouteToEndpoints {
-		return utilproxy.ResolveEndpoint(l, l, namespace, name, port)
-	}
-	return utilproxy.ResolveCluster(l, namespace, name, port)
+	return l.Resolve(s.line.of.config.ServiceRouting, namespace, name, port)
 }

@@ -51,9 +51,8 @@ type Config struct {
 	Logger   *slog.Logger
 	// Certificate is the client certificate for the servers; they trust its holder's headers about the user.
 	Certificate func() *tls.Certificate
-	// RouteToEndpoints sends requests to the endpoints of a Service, not to its ClusterIP (kube-apiserver's flag
-	// --enable-aggregator-routing).
-	RouteToEndpoints bool
+	// ServiceRouting says where requests for a server behind a Service are sent.
+	ServiceRouting behind.Routing
 	// PassRedirects forwards redirects, which are refused otherwise (kube-apiserver's flag
 	// --aggregator-reject-forwarding-redirect, turned off).
 	PassRedirects bool

@@ -11,7 +11,12 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/apis/discovery"
 
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/behind"
 	"github.com/rowlock/rowlock/server/aggregate"
 	"github.com/rowlock/rowlock/server/pki"
 	"github.com/rowlock/rowlock/server/servertest"
@@ -194,7 +199,7 @@ func TestResolve(t *testing.T) {
 	f := newFixture(t)
 	f.apiService()
 	const services, slices = "/api/v1/namespaces/default/services", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
-	toEndpoints := aggregate.New(aggregate.Config{Registry: f.registry, Store: f.store, Logger: servertest.Quiet, RouteToEndpoints: true})
+	toEndpoints := aggregate.New(aggregate.Config{Registry: f.registry, Store: f.store, Logger: servertest.Quiet, ServiceRouting: behind.ToEndpoints})
 	toCluster := aggregate.New(aggregate.Config{Registry: f.registry, Store: f.store, Logger: servertest.Quiet})
 	check := func(a *aggregate.Aggregator, want string) {
 		t.Helper()
@@ -230,4 +235,27 @@ func TestResolve(t *testing.T) {
 	f.service()
 	check(toCluster, fmt.Sprintf("https://localhost:%d", f.ext.port()))
 	check(toEndpoints, `unsupported service type "ExternalName"`)
+}
+
+// Requests are forwarded to a ready endpoint of a Service whose address leads nowhere.
+func TestProxyToEndpoints(t *testing.T) {
+	f := newFixture(t)
+	f.must("POST", "/api/v1/namespaces/default/services", fmt.Sprintf(`{"metadata":{"name":"ext"},"spec":{"clusterIP":"None","ports":[{"port":%d}]}}`, f.ext.port()))
+	slices, _ := f.registry.Catalog().Type(behind.SlicesResource)
+	port := int32(f.ext.port())
+	draft, err := slices.NewDraft(t.Context(), &discovery.EndpointSlice{ // the API refuses loopback addresses
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "ext", Labels: map[string]string{discoveryv1.LabelServiceName: "ext"}},
+		AddressType: discovery.AddressTypeIPv4, Ports: []discovery.EndpointPort{{Name: new(string), Port: &port}},
+		Endpoints: []discovery.Endpoint{{Addresses: []string{"127.0.0.1"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.store.(resources.Store).Commit(t.Context(), resources.Write{Op: resources.Create, Key: slices.KeyOf("default", "ext"), Draft: draft}); err != nil {
+		t.Fatal(err)
+	}
+	f.apiService()
+	f.condition("Passed")
+	if code, answer := f.send("GET", apples+"/namespaces/default/apples", ""); code != http.StatusCreated || gjson.Get(answer, "user").Str != "known" {
+		t.Errorf("%d %s", code, answer)
+	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	utilproxy "k8s.io/apiserver/pkg/util/proxy"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 
@@ -113,8 +112,5 @@ func (b *Backend) resolve(ctx context.Context) (*url.URL, error) {
 		return &url.URL{Scheme: "https", Host: *self}, nil
 	}
 	l := b.owner.behind.With(ctx, resources.At{Match: resources.Any})
-	if b.owner.RouteToEndpoints {
-		return utilproxy.ResolveEndpoint(l, l, b.service.Namespace, b.service.Name, b.port)
-	}
-	return utilproxy.ResolveCluster(l, b.service.Namespace, b.service.Name, b.port)
+	return l.Resolve(b.owner.ServiceRouting, b.service.Namespace, b.service.Name, b.port)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/behind"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/aggregate"
@@ -186,7 +187,8 @@ func newFixture(t testing.TB) *fixture {
 	f := &fixture{TB: t, proxy: own.ProxyCertificate, ext: newExtension(t, proxies)}
 	var aggregator *aggregate.Aggregator
 	s, c := servertest.New(t, func(c *server.Config) {
-		aggregator = aggregate.New(aggregate.Config{Registry: c.Registry, Store: c.Store, Logger: c.Logger, Certificate: own.ProxyCertificate, UID: true})
+		aggregator = aggregate.New(aggregate.Config{Registry: c.Registry, Store: c.Store, Logger: c.Logger, Certificate: own.ProxyCertificate, UID: true,
+			ServiceRouting: behind.ToReady})
 		c.Aggregator = aggregator
 	})
 	f.server, f.store, f.registry = s, c.Store, c.Registry

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/rowlock/rowlock/resources/behind"
 	"github.com/rowlock/rowlock/resources/custom"
 	"github.com/rowlock/rowlock/server"
 )
@@ -275,7 +276,7 @@ func TestWebhooksAtEndpoints(t *testing.T) {
 		`{"namespace":"test","name":"hook"}`:                           `Post "https://hook.test.svc:443/?timeout=30s": no endpoints available for service "hook"`,
 		`{"namespace":"default","name":"kubernetes","path":"/nosuch"}`: "the server could not find the requested resource",
 	} {
-		a := newAPIWith(t, nil, func(c *server.Config) { c.Definitions.(*custom.Definitions).RouteToEndpoints = true })
+		a := newAPIWith(t, nil, func(c *server.Config) { c.Definitions.(*custom.Definitions).ServiceRouting = behind.ToEndpoints })
 		hook := newConverter(t)
 		a.run(exchange{do: "POST /api/v1/namespaces/test/services", body: `{"metadata":{"name":"hook"},"spec":{"clusterIP":"None","ports":[{"port":443}]}}`, code: 201},
 			exchange{do: "POST " + definitions, body: strings.Replace(hook.definition("v1"), fmt.Sprintf(`"url":%q`, hook.URL), `"service":`+service, 1), code: 201},
