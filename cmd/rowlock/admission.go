@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -15,6 +16,8 @@ import (
 // admissionOptions say which admission plugins run, and how they are configured.
 type admissionOptions struct {
 	enable, disable []string
+	// only are the plugins that run and no others, as with kube-apiserver's deprecated --admission-control; nil: the flag is not given.
+	only []string
 	// besides are enabled unless they are in disable, although kube-apiserver disables them by default.
 	besides []string
 
@@ -30,7 +33,15 @@ type admissionOptions struct {
 const nodeRestriction = "NodeRestriction"
 
 // enabled returns the plugins to enable.
-func (o *admissionOptions) enabled() []string { return slices.Concat(o.enable, o.besides) }
+func (o *admissionOptions) enabled() []string { return slices.Concat(o.enable, o.only, o.besides) }
+
+// disabled returns the plugins to disable.
+func (o *admissionOptions) disabled() []string {
+	if o.only == nil {
+		return o.disable
+	}
+	return slices.DeleteFunc(admission.Names(), func(name string) bool { return slices.Contains(o.only, name) })
+}
 
 func (o *admissionOptions) addFlags(flags *pflag.FlagSet) {
 	o.besides = []string{nodeRestriction}
@@ -55,11 +66,14 @@ func (o *admissionOptions) complete() (err error) {
 // check refuses unknown plugins, and those that are both enabled and disabled, with kube-apiserver's messages.
 func (o *admissionOptions) check() []error {
 	var errs []error
+	if o.only != nil && (o.enable != nil || o.disable != nil) {
+		errs = append(errs, errors.New("admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive"))
+	}
 	known := sets.New(admission.Names()...)
 	for _, list := range []struct {
 		flag    string
 		plugins []string
-	}{{"enable-admission-plugins", o.enable}, {"disable-admission-plugins", o.disable}} {
+	}{{"admission-control", o.only}, {"enable-admission-plugins", o.enable}, {"disable-admission-plugins", o.disable}} {
 		for _, name := range list.plugins {
 			if !known.Has(name) {
 				errs = append(errs, fmt.Errorf("%s plugin %q is unknown", list.flag, name))

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -46,6 +49,52 @@ func TestKubeletsAreRestricted(t *testing.T) {
 	o.sections()
 	if on := o.serve.admission.enabled(); len(on) > 0 {
 		t.Errorf("on as kube-apiserver: %v", on)
+	}
+}
+
+// With kube-apiserver's --admission-control, exactly the named plugins run: not NamespaceLifecycle nor ServiceAccount, which would refuse the Pod.
+func TestAdmissionControl(t *testing.T) {
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(tokens, []byte("secret,admin,1,system:masters\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for names, want := range map[string]string{"AlwaysPullImages": "Always", "": "IfNotPresent"} {
+		s := startKubeAPIServer(t, t.TempDir(), "--etcd-servers=http://127.0.0.1:1", "--token-auth-file="+tokens, "--admission-control="+names)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/api/v1/namespaces/nosuch/pods",
+			strings.NewReader(`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i:1"}]}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer secret")
+		r.Header.Set("Content-Type", "application/json")
+		answer, err := s.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if got := gjson.GetBytes(body, "spec.containers.0.imagePullPolicy").Str; err != nil || got != want {
+			t.Errorf("%q: %d %s, %v", names, answer.StatusCode, body, err)
+		}
+		if logged := s.end(t); !strings.Contains(logged, "Flag --admission-control has been deprecated") || strings.Contains(logged, "without effect") {
+			t.Errorf("logged %s", logged)
+		}
+	}
+}
+
+// Errors in --admission-control have kube-apiserver's messages.
+func TestAdmissionControlRefusals(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	const exclusive = "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive"
+	for line, want := range map[string]string{
+		"--admission-control=Foo": `admission-control plugin "Foo" is unknown`,
+		"--admission-control=Priority --enable-admission-plugins=Priority": exclusive,
+		"--admission-control= --disable-admission-plugins=Priority":        exclusive,
+	} {
+		code, _, stderr := command(t, append([]string{"kube-apiserver", "--etcd-servers=x"}, strings.Fields(line)...)...)
+		if code != exitFailure || !strings.Contains(stderr, "Error: "+want+"\n") {
+			t.Errorf("%s: exit code %d, stderr %q, want %q", line, code, stderr, want)
+		}
 	}
 }
 

@@ -137,6 +137,9 @@ func (o *kubeAPIServerOptions) addFlags(flags *pflag.FlagSet) {
 		"`directory` with the serving certificate, apiserver.crt, and its key, apiserver.key; they are created if missing")
 	flags.StringVar(&o.signingEndpoint, "service-account-signing-endpoint", "", "`socket` of an external signer of tokens; refused, because this server signs tokens itself")
 	flags.StringVar(&o.egressFile, "egress-selector-config-file", "", "`file` with an EgressSelectorConfiguration; refused unless every connection in it is Direct")
+	flags.StringSliceVar(&o.serve.admission.only, "admission-control", nil, "`names` of the admission plugins to run; all others are off")
+	_ = flags.MarkDeprecated("admission-control", "Use --enable-admission-plugins or --disable-admission-plugins instead. Will be removed in a future version.")
+	flags.Lookup("admission-control").Hidden = false
 	flags.StringVarP(&o.verbosity, "v", "v", "0", "verbosity of the log: 1 and more is --log-level=info, 4 and more is debug")
 	flags.Var(newChoice(&o.serve.log.format, "text", "json"), "logging-format", "format of log lines")
 	o.version = versionFalse

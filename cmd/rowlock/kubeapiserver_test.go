@@ -78,6 +78,7 @@ func TestKubeAPIServerFlags(t *testing.T) {
 	for _, f := range retiredKubeAPIServerFlags {
 		said.WriteString("Flag --" + f.name + " has been deprecated, " + f.deprecated + "\n")
 	}
+	said.WriteString("Flag --admission-control has been deprecated, Use --enable-admission-plugins or --disable-admission-plugins instead. Will be removed in a future version.\n")
 	if code != 0 || stdout != "Kubernetes "+upstream.Release+"\n" || stderr != said.String() {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}

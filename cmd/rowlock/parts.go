@@ -154,7 +154,7 @@ func (p *parts) newServer() (*server.Server, error) {
 		HistoryAge: o.storage.historyAge,
 
 		EnableAdmissionPlugins:  o.admission.enabled(),
-		DisableAdmissionPlugins: o.admission.disable,
+		DisableAdmissionPlugins: o.admission.disabled(),
 		AdmissionConfiguration:  o.admission.configuration,
 		ServiceRouting:          o.routing,
 		MaxInFlight:             reading,
