@@ -73,6 +73,7 @@
 // Controllers of kube-controller-manager:
 //
 //	aggregation.go      aggregated ClusterRoles
+//	authorities.go      authorities that kube-controller-manager publishes with further ones
 //	bootstrap.go        bootstrap tokens and cluster-info
 //	certificates.go     CertificateSigningRequests
 //	jobs.go             Jobs that have finished

@@ -129,24 +129,90 @@ func TestRootCA(t *testing.T) {
 	in("ns", "second")
 }
 
+// kube-controller-manager publishes a file that may have further certificates, and text. It is left alone where it is in kube-system, too; other
+// content is repaired.
+func TestRootCAWithFurtherCertificates(t *testing.T) {
+	c := newCluster(t)
+	c.namespace("kube-system")
+	c.serve()
+	own := newBundle(t)
+	c.trust(controllers.RootCA, authorities{own, make(chan struct{})})
+	c.start()
+	in := func(namespace, bundle string) {
+		t.Helper()
+		c.until("the ConfigMap", resources.Key{Resource: "configmaps", Namespace: namespace, Name: "kube-root-ca.crt"}, func(o *resources.Object) bool {
+			return o != nil && decode[corev1.ConfigMap](t, o).Data["ca.crt"] == bundle
+		})
+	}
+	publish := func(namespace, bundle string) {
+		t.Helper()
+		c.edit(c.get(resources.Key{Resource: "configmaps", Namespace: namespace, Name: "kube-root-ca.crt"}), func(m metav1.Object) {
+			m.(*core.ConfigMap).Data = map[string]string{"ca.crt": bundle}
+		})
+	}
+	for _, namespace := range []string{"default", "ns", "kube-system"} {
+		in(namespace, own)
+	}
+	for _, theirs := range []string{"# the authority\n" + own, newBundle(t) + own, own + "\n\n"} {
+		publish("kube-system", theirs)
+		publish("ns", theirs)
+		for _, wrong := range []string{newBundle(t), "nothing", own + newBundle(t)} { // handled after the others
+			publish("default", wrong)
+			in("default", own)
+		}
+		in("kube-system", theirs)
+		in("ns", theirs)
+	}
+}
+
+// newBundle returns the certificate of a new authority, in PEM.
+func newBundle(t *testing.T) string {
+	t.Helper()
+	files, _ := newAuthority(t)
+	data, err := os.ReadFile(files.Certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// bundleKey is the key of the ClusterTrustBundle for a server with these authorities.
+func bundleKey(bundle string) resources.Key {
+	hash := sha256.Sum256([]byte(bundle))
+	return resources.Key{Resource: "clustertrustbundles.certificates.k8s.io", Name: fmt.Sprintf("kubernetes.io:kube-apiserver-serving:%x", hash[:12])}
+}
+
+// The ClusterTrustBundle of kube-controller-manager may have further certificates, and then is the only one: kube-controller-manager removes the
+// server's. One without the server's authorities is removed.
+func TestTrustBundleWithFurtherCertificates(t *testing.T) {
+	c := newCluster(t)
+	c.serve()
+	own := newBundle(t)
+	put := func(bundle string) *resources.Object {
+		t.Helper()
+		return c.put("clustertrustbundles.certificates.k8s.io", &certificates.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: bundleKey(bundle).Name},
+			Spec: certificates.ClusterTrustBundleSpec{SignerName: "kubernetes.io/kube-apiserver-serving", TrustBundle: bundle}})
+	}
+	c.trust(controllers.TrustBundle, authorities{own, make(chan struct{})})
+	c.start()
+	c.until("the bundle", bundleKey(own), func(o *resources.Object) bool { return o != nil })
+	theirs := put(own + newBundle(t))
+	c.delete(c.get(bundleKey(own)), metav1.DeletePropagationBackground)
+	c.gone(put(newBundle(t))) // handled after the others
+	if c.get(theirs.Key) == nil || c.get(bundleKey(own)) != nil {
+		t.Errorf("there is kube-controller-manager's: %t, the server's own: %t", c.get(theirs.Key) != nil, c.get(bundleKey(own)) != nil)
+	}
+	c.delete(theirs, metav1.DeletePropagationBackground)
+	c.until("the bundle", bundleKey(own), func(o *resources.Object) bool { return o != nil })
+}
+
 // There is one ClusterTrustBundle of the server's authorities, under kube-controller-manager's name for it; those of other signers are
 // left alone.
 func TestTrustBundle(t *testing.T) {
 	c := newCluster(t)
 	c.serve()
-	bundle := func() string {
-		files, _ := newAuthority(t)
-		data, err := os.ReadFile(files.Certificate)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(data)
-	}
-	first, second := authorities{bundle(), make(chan struct{})}, authorities{bundle(), make(chan struct{})}
-	key := func(a authorities) resources.Key {
-		hash := sha256.Sum256([]byte(a.bundle))
-		return resources.Key{Resource: "clustertrustbundles.certificates.k8s.io", Name: fmt.Sprintf("kubernetes.io:kube-apiserver-serving:%x", hash[:12])}
-	}
+	first, second := authorities{newBundle(t), make(chan struct{})}, authorities{newBundle(t), make(chan struct{})}
+	key := func(a authorities) resources.Key { return bundleKey(a.bundle) }
 	there := func(a authorities) {
 		t.Helper()
 		c.until("the bundle", key(a), func(o *resources.Object) bool {

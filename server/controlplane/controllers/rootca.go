@@ -3,8 +3,10 @@ package controllers
 import (
 	"context"
 
+	v1 "k8s.io/api/core/v1"
 	corev1 "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
+	listersv1 "k8s.io/client-go/listers/core/v1"
 	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
 
 	"github.com/rowlock/rowlock/resources"
@@ -46,7 +48,9 @@ func newRootCA(c Config) controller {
 		ctx, stop := c.Trust.until(ctx)
 		defer stop()
 		core := corev1.New(informers, "", nil)
-		p, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), client, c.Trust.Bundle())
+		bundle := c.Trust.Bundle()
+		maps := &rootMaps{core.ConfigMaps(), core.ConfigMaps().Lister(), newPublished(bundle, core)}
+		p, err := rootcacertpublisher.NewPublisher(maps, core.Namespaces(), client, bundle)
 		if err != nil {
 			return err
 		}
@@ -54,4 +58,35 @@ func newRootCA(c Config) controller {
 		p.Run(ctx, 1)
 		return nil
 	})
+}
+
+// rootMaps shows the publisher ConfigMaps with published authorities as ones with the server's own.
+type rootMaps struct {
+	corev1.ConfigMapInformer
+	listersv1.ConfigMapLister
+	published *published
+}
+
+// Lister implements corev1.ConfigMapInformer.
+func (m *rootMaps) Lister() listersv1.ConfigMapLister { return m }
+
+// ConfigMaps implements listersv1.ConfigMapLister.
+func (m *rootMaps) ConfigMaps(namespace string) listersv1.ConfigMapNamespaceLister {
+	return &rootMapsOf{m.ConfigMapLister.ConfigMaps(namespace), m.published}
+}
+
+type rootMapsOf struct {
+	listersv1.ConfigMapNamespaceLister
+	published *published
+}
+
+// Get implements listersv1.ConfigMapNamespaceLister.
+func (m *rootMapsOf) Get(name string) (*v1.ConfigMap, error) {
+	found, err := m.ConfigMapNamespaceLister.Get(name)
+	if err != nil || !m.published.has(found.Data[v1.ServiceAccountRootCAKey]) {
+		return found, err
+	}
+	shown := found.DeepCopy()
+	shown.Data[v1.ServiceAccountRootCAKey] = m.published.own.text
+	return shown, nil
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	corev1 "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
+	listersv1 "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 	tokens "k8s.io/kubernetes/pkg/serviceaccount"
@@ -74,19 +75,53 @@ func newTokens(c Config) controller {
 	o := hosted.Options{Name: ServiceAccountToken, Follows: []hosted.Followed{
 		{Resource: serviceAccountsResource},
 		{Resource: secretsResource, Shows: holdsToken, Needs: holdsToken},
+		{Resource: "configmaps", Shows: func(*resources.Object) bool { return false }}, // only read
 	}}
 	return newHostAs(c, o, manager, func(ctx context.Context, informers *hosted.Informers, client kubernetes.Interface) error {
 		ctx, stop := c.Trust.until(ctx)
 		defer stop()
 		core := corev1.New(informers, "", nil)
-		t, err := serviceaccount.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), core.Secrets(), client,
-			serviceaccount.TokensControllerOptions{TokenGenerator: c.ServiceAccounts.Tokens, RootCA: c.Trust.Bundle()})
+		bundle := c.Trust.Bundle()
+		secrets := &tokenSecrets{core.Secrets(), core.Secrets().Lister(), newPublished(bundle, core)}
+		t, err := serviceaccount.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), secrets, client,
+			serviceaccount.TokensControllerOptions{TokenGenerator: c.ServiceAccounts.Tokens, RootCA: bundle})
 		if err != nil {
 			return err
 		}
 		t.Run(ctx, serviceAccountWorkers)
 		return nil
 	})
+}
+
+// tokenSecrets shows the token controller Secrets with published authorities as ones with the server's own.
+type tokenSecrets struct {
+	corev1.SecretInformer
+	listersv1.SecretLister
+	published *published
+}
+
+// Lister implements corev1.SecretInformer.
+func (s *tokenSecrets) Lister() listersv1.SecretLister { return s }
+
+// Secrets implements listersv1.SecretLister.
+func (s *tokenSecrets) Secrets(namespace string) listersv1.SecretNamespaceLister {
+	return &tokenSecretsOf{s.SecretLister.Secrets(namespace), s.published}
+}
+
+type tokenSecretsOf struct {
+	listersv1.SecretNamespaceLister
+	published *published
+}
+
+// Get implements listersv1.SecretNamespaceLister.
+func (s *tokenSecretsOf) Get(name string) (*v1.Secret, error) {
+	found, err := s.SecretNamespaceLister.Get(name)
+	if err != nil || !s.published.has(string(found.Data[v1.ServiceAccountRootCAKey])) {
+		return found, err
+	}
+	shown := found.DeepCopy()
+	shown.Data[v1.ServiceAccountRootCAKey] = []byte(s.published.own.text)
+	return shown, nil
 }
 
 // newTokenCleaner returns the controller that removes Secrets whose tokens have long been unused.

@@ -85,3 +85,43 @@ func TestSecretsOfServiceAccounts(t *testing.T) {
 	c.delete(account, metav1.DeletePropagationBackground)
 	gone(first)
 }
+
+// kube-controller-manager puts its whole --root-ca-file into Secrets. What it has published in kube-system stays there, too.
+func TestSecretsWithFurtherCertificates(t *testing.T) {
+	c := newCluster(t)
+	c.namespace("kube-system")
+	c.serve()
+	own := newBundle(t)
+	c.change = append(c.change, func(o *controllers.Config) {
+		o.Enabled = []string{controllers.ServiceAccountToken}
+		o.Trust = &controllers.Trust{Changed: never, Bundle: func() []byte { return []byte(own) }}
+		o.ServiceAccounts.Tokens = signer{}
+	})
+	c.start()
+	theirs := "# the authority\n" + own + newBundle(t)
+	c.create("configmaps", &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-root-ca.crt"}, Data: map[string]string{"ca.crt": theirs}})
+	c.create("serviceaccounts", &core.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "robot"}})
+	in := func(key resources.Key, bundle string) {
+		t.Helper()
+		c.until("the authority in "+key.Name, key, func(o *resources.Object) bool {
+			return o != nil && string(decode[corev1.Secret](t, o).Data["ca.crt"]) == bundle
+		})
+	}
+	secret := func(name string) resources.Key {
+		return c.create("secrets", &core.Secret{Type: core.SecretTypeServiceAccountToken, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name,
+			Annotations: map[string]string{core.ServiceAccountNameKey: "robot"}}}).Key
+	}
+	published, other := secret("published"), secret("other")
+	in(published, own)
+	in(other, own)
+	put := func(key resources.Key, bundle string) {
+		t.Helper()
+		c.edit(c.get(key), func(m metav1.Object) { m.(*core.Secret).Data["ca.crt"] = []byte(bundle) })
+	}
+	put(published, theirs)
+	for _, wrong := range []string{newBundle(t), own + newBundle(t), "nothing"} { // handled after the other
+		put(other, wrong)
+		in(other, own)
+	}
+	in(published, theirs)
+}

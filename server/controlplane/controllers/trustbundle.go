@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -40,7 +41,7 @@ func newTrustBundle(c Config) controller {
 		ctx, stop := c.Trust.until(ctx)
 		defer stop()
 		bundles := informersv1.New(informers, "", nil).ClusterTrustBundles()
-		p := &trustBundles{lister: bundles.Lister(), client: client.CertificatesV1().ClusterTrustBundles(), bundle: string(c.Trust.Bundle())}
+		p := &trustBundles{lister: bundles.Lister(), client: client.CertificatesV1().ClusterTrustBundles(), bundle: newAuthorities(c.Trust.Bundle())}
 		q := newQueue[string](c.Logger)
 		again := func(any) { q.Add(servingSigner) }
 		if _, err := bundles.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: again, DeleteFunc: again,
@@ -57,39 +58,41 @@ func newTrustBundle(c Config) controller {
 type trustBundles struct {
 	lister listersv1.ClusterTrustBundleLister
 	client client.ClusterTrustBundleInterface
-	bundle string
+	bundle *authorities
 }
 
-// sync creates or updates the bundle of a signer, and removes its other bundles.
+// sync creates or updates the bundle of a signer, and removes its other bundles. A bundle that also has other authorities, or text, is one of
+// kube-controller-manager's, which removes all others: the two would undo each other's work without end.
 func (p *trustBundles) sync(ctx context.Context, signer string) error {
-	if p.bundle == "" {
+	if p.bundle.text == "" {
 		return nil
-	}
-	// kube-controller-manager uses the same name for the same authorities.
-	hash := sha256.Sum256([]byte(p.bundle))
-	name := fmt.Sprintf("%s:%x", strings.ReplaceAll(signer, "/", ":"), hash[:12])
-	is, err := p.lister.Get(name)
-	switch {
-	case apierrors.IsNotFound(err):
-		_, err = p.client.Create(ctx, &certificatesv1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: certificatesv1.ClusterTrustBundleSpec{SignerName: signer, TrustBundle: p.bundle}}, metav1.CreateOptions{})
-	case err == nil && is.Spec.TrustBundle != p.bundle:
-		next := is.DeepCopy()
-		next.Spec.TrustBundle = p.bundle
-		_, err = p.client.Update(ctx, next, metav1.UpdateOptions{})
-	}
-	if err != nil {
-		return err
 	}
 	all, err := p.lister.List(labels.Everything())
 	if err != nil {
 		return err
 	}
+	// kube-controller-manager uses the same name for the same authorities.
+	hash := sha256.Sum256([]byte(p.bundle.text))
+	name := fmt.Sprintf("%s:%x", strings.ReplaceAll(signer, "/", ":"), hash[:12])
+	others := slices.DeleteFunc(all, func(b *certificatesv1.ClusterTrustBundle) bool { return b.Spec.SignerName != signer || b.Name == name })
+	published := func(b *certificatesv1.ClusterTrustBundle) bool { return p.bundle.in(b.Spec.TrustBundle) }
+	is, err := p.lister.Get(name)
+	switch {
+	case apierrors.IsNotFound(err) && slices.ContainsFunc(others, published):
+		err = nil
+	case apierrors.IsNotFound(err):
+		_, err = p.client.Create(ctx, &certificatesv1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: certificatesv1.ClusterTrustBundleSpec{SignerName: signer, TrustBundle: p.bundle.text}}, metav1.CreateOptions{})
+	case err == nil && is.Spec.TrustBundle != p.bundle.text:
+		next := is.DeepCopy()
+		next.Spec.TrustBundle = p.bundle.text
+		_, err = p.client.Update(ctx, next, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return err
+	}
 	var failed []error
-	for _, other := range all {
-		if other.Spec.SignerName != signer || other.Name == name {
-			continue
-		}
+	for _, other := range slices.DeleteFunc(others, published) {
 		if err := p.client.Delete(ctx, other.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			failed = append(failed, err)
 		}
