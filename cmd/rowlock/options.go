@@ -207,7 +207,7 @@ func (o *serveOptions) complete() error {
 	if err := o.encryption.complete(); err != nil {
 		return err
 	}
-	if err := o.controllers.complete(); err != nil {
+	if err := o.controllers.complete(o.authentication.Bootstrap); err != nil {
 		return err
 	}
 	if err := o.services.complete(); err != nil {

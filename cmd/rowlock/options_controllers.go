@@ -44,13 +44,14 @@ func (o *controllerOptions) addFlags(flags *pflag.FlagSet) {
 
 func offByDefault() string {
 	if off := controllers.OffByDefault(); len(off) > 0 {
-		return "; off by default are " + strings.Join(off, ", ")
+		return "; on only with --enable-bootstrap-token-auth, or if named, are " + strings.Join(off, ", ")
 	}
 	return ""
 }
 
-func (o *controllerOptions) complete() (err error) {
-	if o.enabled, err = controllers.Select(o.list); err != nil {
+// complete validates the flags. bootstrapTokens: the server accepts bootstrap tokens.
+func (o *controllerOptions) complete(bootstrapTokens bool) (err error) {
+	if o.enabled, err = controllers.Select(o.list, bootstrapTokens); err != nil {
 		return usagef("--controllers: %v", err)
 	}
 	if o.unusedTokens <= 0 {

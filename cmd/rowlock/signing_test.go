@@ -99,7 +99,7 @@ func TestSigningFlags(t *testing.T) {
 		if err := flags.Parse(tt.args); err != nil {
 			t.Fatal(err)
 		}
-		if err := o.complete(); err == nil || err.Error() != tt.want {
+		if err := o.complete(false); err == nil || err.Error() != tt.want {
 			t.Errorf("%q: %v, want %s", tt.args, err, tt.want)
 		}
 	}

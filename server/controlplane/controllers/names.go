@@ -42,7 +42,7 @@ type kind struct {
 	name string
 	// alias is the older name that kube-controller-manager accepts as well, if there is one.
 	alias string
-	// off: "*" does not enable it, as in kube-controller-manager.
+	// off: "*" does not enable it, as in kube-controller-manager, unless this server accepts the bootstrap tokens that it is for.
 	off bool
 	// make returns the controller; nil: it has nothing to do on this server.
 	make func(Config) controller
@@ -80,7 +80,7 @@ func Names() []string {
 	return all
 }
 
-// OffByDefault returns the names of the controllers that "*" does not enable.
+// OffByDefault returns the names of the controllers that "*" enables only on a server that accepts bootstrap tokens.
 func OffByDefault() []string {
 	var all []string
 	for _, k := range kinds {
@@ -93,8 +93,8 @@ func OffByDefault() []string {
 
 // Select returns the names of the controllers that a list like kube-controller-manager's --controllers enables. An entry is a
 // name, a name after "-" to disable it, or "*" for all that are not named and not off by default. The first entry for a name
-// counts.
-func Select(list []string) ([]string, error) {
+// counts. bootstrapTokens: the server accepts bootstrap tokens.
+func Select(list []string, bootstrapTokens bool) ([]string, error) {
 	chosen := map[string]bool{}
 	all := false
 	for _, entry := range list {
@@ -114,7 +114,7 @@ func Select(list []string) ([]string, error) {
 	selected := []string{}
 	for _, k := range kinds {
 		on, mentioned := chosen[k.name]
-		if mentioned && on || !mentioned && all && !k.off {
+		if mentioned && on || !mentioned && all && (!k.off || bootstrapTokens) {
 			selected = append(selected, k.name)
 		}
 	}

@@ -11,22 +11,29 @@ import (
 
 func TestSelect(t *testing.T) {
 	byDefault := without(controllers.Names(), controllers.OffByDefault()...)
-	for _, tt := range []struct{ list, want []string }{
-		{[]string{"*"}, byDefault},
-		{[]string{"*", "-namespace"}, without(byDefault, "namespace-controller")},
-		{[]string{"-garbage-collector-controller", "*"}, without(byDefault, "garbage-collector-controller")},
-		{[]string{"garbagecollector"}, []string{"garbage-collector-controller"}},
-		{[]string{"namespace-controller", "-namespace", "*"}, byDefault},
-		{[]string{"-namespace"}, []string{}},
-		{nil, []string{}},
+	for _, tt := range []struct {
+		list, want      []string
+		bootstrapTokens bool
+	}{
+		{[]string{"*"}, byDefault, false},
+		{[]string{"*", "-namespace"}, without(byDefault, "namespace-controller"), false},
+		{[]string{"-garbage-collector-controller", "*"}, without(byDefault, "garbage-collector-controller"), false},
+		{[]string{"garbagecollector"}, []string{"garbage-collector-controller"}, false},
+		{[]string{"namespace-controller", "-namespace", "*"}, byDefault, false},
+		{[]string{"-namespace"}, []string{}, false},
+		{nil, []string{}, false},
+		{[]string{"*"}, controllers.Names(), true},
+		{[]string{"-tokencleaner", "*"}, without(controllers.Names(), "token-cleaner-controller"), true},
+		{[]string{"namespace"}, []string{"namespace-controller"}, true},
+		{nil, []string{}, true},
 	} {
-		got, err := controllers.Select(tt.list)
+		got, err := controllers.Select(tt.list, tt.bootstrapTokens)
 		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
 			t.Errorf("%v: %v\n%s", tt.list, err, diff)
 		}
 	}
 	for _, list := range [][]string{{"deployment"}, {"-nothing"}, {""}, {"-*"}} {
-		if got, err := controllers.Select(list); err == nil {
+		if got, err := controllers.Select(list, true); err == nil {
 			t.Errorf("%v: no error, but %v", list, got)
 		}
 	}
