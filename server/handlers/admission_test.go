@@ -86,3 +86,17 @@ func TestResourceQuota(t *testing.T) {
 			says: says{"message": `configmaps "b" is forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps=1, limited: configmaps=1`}},
 	)
 }
+
+// Pods get the topology labels of their node, when they are created on it and when they are bound to it.
+func TestPodTopologyLabels(t *testing.T) {
+	a := newAPI(t)
+	const zone, region = `metadata.labels.topology\.kubernetes\.io/zone`, `metadata.labels.topology\.kubernetes\.io/region`
+	a.run(
+		exchange{do: "POST /api/v1/nodes", body: `{"metadata":{"name":"n","labels":{"topology.kubernetes.io/zone":"z","topology.kubernetes.io/region":"r","disk":"fast"}}}`, code: 201},
+		exchange{do: podsOfTest, body: podOf("created", `"nodeName":"n",`), code: 201, says: says{zone: "z", region: "r", "metadata.labels.disk": "-"}},
+		exchange{do: podsOfTest, body: podOf("bound", ""), code: 201, says: says{zone: "-"}},
+		exchange{do: "POST /api/v1/namespaces/test/pods/bound/binding", body: `{"metadata":{"name":"bound"},"target":{"kind":"Node","name":"n"}}`, code: 201},
+		exchange{do: "GET /api/v1/namespaces/test/pods/bound", code: 200, says: says{zone: "z", region: "r", "metadata.labels.disk": "-", "spec.nodeName": "n"}},
+		exchange{shows: "a node that does not exist", do: podsOfTest, body: podOf("elsewhere", `"nodeName":"m",`), code: 201, says: says{zone: "-"}},
+	)
+}
