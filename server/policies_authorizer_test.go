@@ -37,6 +37,32 @@ func TestPoliciesAskTheAuthorizer(t *testing.T) {
 	try("")
 }
 
+// Authorizer expressions in the matchConditions of webhooks decide in the same way. The webhook, which is down, shows when they match.
+func TestWebhooksAskTheAuthorizer(t *testing.T) {
+	h := guarded(t, "RBAC")
+	must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", "writer", `{"apiGroups":[""],"resources":["configmaps"],"verbs":["create"]}`))
+	must(t, h, admin, "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "writer", "ClusterRole", "writer", "jane"))
+	for _, resource := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
+		must(t, h, admin, "POST", "/apis/admissionregistration.k8s.io/v1/"+resource, `{"metadata":{"name":"w"},"webhooks":[{"name":"w.example.com","clientConfig":{"url":"https://127.0.0.1:1/"},
+			"sideEffects":"None","admissionReviewVersions":["v1"],"rules":[{"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"],"operations":["CREATE"]}],
+			"matchConditions":[{"name":"c","expression":"!authorizer.group('').resource('secrets').namespace('default').check('get').allowed()"}]}]}`)
+		create := func(want int) {
+			t.Helper()
+			if code, body := send(h, "jane", "POST", "/api/v1/namespaces/default/configmaps", `{"metadata":{"generateName":"c-"}}`); code != want {
+				t.Errorf("%s: %d %s, want %d", resource, code, body, want)
+			}
+		}
+		create(500)
+		must(t, h, admin, "POST", rbacPath+"clusterroles", role("ClusterRole", "reader", `{"apiGroups":[""],"resources":["secrets"],"verbs":["get"]}`))
+		must(t, h, admin, "POST", rbacPath+"clusterrolebindings", bindingOf("ClusterRoleBinding", "reader", "ClusterRole", "reader", "jane"))
+		create(201)
+		must(t, h, admin, "DELETE", rbacPath+"clusterrolebindings/reader", "")
+		must(t, h, admin, "DELETE", rbacPath+"clusterroles/reader", "")
+		create(500)
+		must(t, h, admin, "DELETE", "/apis/admissionregistration.k8s.io/v1/"+resource+"/w", "")
+	}
+}
+
 // A user who makes a policy read parameters needs the right to read them: otherwise expressions could disclose Secrets.
 func TestParametersTakeRights(t *testing.T) {
 	h := guarded(t, "RBAC")

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // NodeRestriction is enabled in serve unless it is disabled, whatever else is enabled. In rowlock kube-apiserver it is disabled unless it
@@ -122,5 +124,28 @@ func TestAdmissionConfigurationRefusals(t *testing.T) {
 	if code, _, stderr := command(t, "serve", "--admission-control-config-file=/none"); code != exitUsage ||
 		!strings.Contains(stderr, `--admission-control-config-file: failed to read plugin config: unable to read admission control configuration from "/none"`) {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
+	}
+}
+
+// With the gate off, a directory of manifests is refused, with kube-apiserver's messages.
+func TestManifestsNeedTheirGate(t *testing.T) {
+	t.Cleanup(func() {
+		if err := upstream.SetFeatureGates(map[string]bool{"ManifestBasedAdmissionControlConfig": true}); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Setenv("TMPDIR", t.TempDir())
+	for plugin, kind := range map[string]string{"ValidatingAdmissionWebhook": "WebhookAdmissionConfiguration", "MutatingAdmissionWebhook": "WebhookAdmissionConfiguration",
+		"ValidatingAdmissionPolicy": "ValidatingAdmissionPolicyConfiguration", "MutatingAdmissionPolicy": "MutatingAdmissionPolicyConfiguration"} {
+		file := filepath.Join(t.TempDir(), "admission.yaml")
+		content := "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n- name: " + plugin + "\n  configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: " +
+			kind + ", staticManifestsDir: " + t.TempDir() + "}\n"
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, _, stderr := command(t, "serve", "--data-dir", t.TempDir(), "--listen=127.0.0.1:0", "--feature-gates=ManifestBasedAdmissionControlConfig=false", "--admission-control-config-file="+file)
+		if want := "staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled"; code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, stderr %q, want %q", plugin, code, stderr, want)
+		}
 	}
 }

@@ -2,6 +2,8 @@ package handlers_test
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/rowlock/rowlock/resources/admission"
 	"github.com/rowlock/rowlock/server"
@@ -232,3 +235,47 @@ func TestWebhookCredentials(t *testing.T) {
 		t.Errorf("credentials %q", got)
 	}
 }
+
+// Credentials may be for hosts with a suffix, or for all, and may be a client certificate; those for the exact host come first.
+func TestWebhookCredentialsBySuffix(t *testing.T) {
+	v := newReviewer(t)
+	certificate, key, err := cert.GenerateSelfSignedCertKey("caller", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, c := range r.TLS.PeerCertificates[:min(1, len(r.TLS.PeerCertificates))] {
+			r.Header.Set("Authorization", c.Subject.CommonName)
+		}
+		v.ServeHTTP(w, r)
+	}))
+	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	host := strings.TrimPrefix(s.URL, "https://")
+	_, suffix, _ := strings.Cut(host, ".")
+	all, some := &clientcmdapi.AuthInfo{Token: "all"}, &clientcmdapi.AuthInfo{Username: "some", Password: "secret"}
+	exact := &clientcmdapi.AuthInfo{ClientCertificateData: certificate, ClientKeyData: key}
+	for want, users := range map[string]map[string]*clientcmdapi.AuthInfo{
+		"Bearer all":                     {"*": all, "*.example.com": some},
+		"Basic " + encode("some:secret"): {"*": all, "*." + suffix: some},
+		"caller@":                        {"*": all, "*." + suffix: some, host: exact},
+		"":                               {"*.example.com": some},
+	} {
+		file := filepath.Join(t.TempDir(), "kubeconfig")
+		if err := clientcmd.WriteToFile(clientcmdapi.Config{AuthInfos: users}, file); err != nil {
+			t.Fatal(err)
+		}
+		a := configured(t, map[string]string{"ValidatingAdmissionWebhook": fmt.Sprintf(
+			`{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, kubeConfigFile: %s}`, file)})
+		hook := strings.NewReplacer(v.URL, s.URL, v.bundle(), base64.StdEncoding.EncodeToString(pemOf(s))).Replace(v.webhook("/v", ruleFor("", "v1", "configmaps"), ""))
+		a.run(exchange{do: "POST " + validatingConfigurations, code: 201, body: webhooks("v", hook)},
+			exchange{do: "POST /api/v1/namespaces/test/configmaps", body: `{"metadata":{"name":"a"}}`, code: 201})
+		asked := v.take()
+		if len(asked) != 1 || !strings.HasPrefix(asked[0].header.Get("Authorization"), want) || want == "" && asked[0].header.Get("Authorization") != "" {
+			t.Errorf("%d calls, want one with %q", len(asked), want)
+		}
+	}
+}
+
+func encode(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }

@@ -6,6 +6,10 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/apis/admissionregistration"
+
+	"github.com/rowlock/rowlock/resources"
 )
 
 // An object from a mutating webhook is defaulted and validated, and passed to later webhooks, and again to an earlier one with reinvocation;
@@ -95,6 +99,35 @@ func TestWebhooksAnswers(t *testing.T) {
 	for _, asked := range v.take() {
 		if !asked.request.Get("dryRun").Bool() || asked.request.Get("userInfo.username").Str != "admin" || asked.request.Get("object.metadata.name").Str != "a" {
 			t.Errorf("asked %s", asked.review.Raw)
+		}
+	}
+}
+
+// A webhook with side effects, as early releases could store one, is not called for a dry run, which then fails.
+func TestWebhooksWithSideEffects(t *testing.T) {
+	for _, effects := range []admissionregistration.SideEffectClass{admissionregistration.SideEffectClassSome, admissionregistration.SideEffectClassUnknown} {
+		a, v := newAPI(t), newReviewer(t)
+		typ, _ := a.registry.Catalog().Type("validatingwebhookconfigurations.admissionregistration.k8s.io")
+		url := v.URL + "/v"
+		draft, err := typ.NewDraft(t.Context(), &admissionregistration.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "v"},
+			Webhooks: []admissionregistration.ValidatingWebhook{{Name: "v.example.com", SideEffects: &effects, AdmissionReviewVersions: []string{"v1"},
+				ClientConfig: admissionregistration.WebhookClientConfig{URL: &url, CABundle: pemOf(v.Server)}, FailurePolicy: new(admissionregistration.FailurePolicyType("Ignore")),
+				NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{}, MatchPolicy: new(admissionregistration.MatchPolicyType("Equivalent")),
+				Rules: []admissionregistration.RuleWithOperations{{Operations: []admissionregistration.OperationType{"CREATE"},
+					Rule: admissionregistration.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.store.Commit(t.Context(), resources.Write{Op: resources.Create, Key: typ.KeyOf("", "v"), Draft: draft}); err != nil {
+			t.Fatal(err)
+		}
+		a.run(exchange{do: "POST /api/v1/namespaces/test/configmaps?dryRun=All", body: `{"metadata":{"name":"a"}}`, code: 400,
+			says: says{"message": `admission webhook "v.example.com" does not support dry run`}},
+			exchange{do: "POST /api/v1/namespaces/test/secrets?dryRun=All", body: `{"metadata":{"name":"a"}}`, code: 201})
+		v.wants(t, string(effects))
+		a.run(exchange{do: "POST /api/v1/namespaces/test/configmaps", body: `{"metadata":{"name":"a"}}`, code: 201})
+		if n := len(v.take()); n != 1 {
+			t.Errorf("%s: %d calls", effects, n)
 		}
 	}
 }
