@@ -7,7 +7,10 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
+	"path/filepath"
 	"testing"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 )
 
@@ -24,6 +28,38 @@ import (
 func TestSignedCertificates(t *testing.T) {
 	p := start(t, "--data-dir", t.TempDir())
 	client := p.client(t)
+	admin, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jane := rest.AnonymousClientConfig(admin)
+	certificate, key := signed(t, client)
+	jane.CertData = certificate
+	if jane.KeyData, err = keyutil.MarshalPrivateKeyToPEM(key); err != nil {
+		t.Fatal(err)
+	}
+	known, err := kubernetes.NewForConfig(jane)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if who := whoami(t, known); who != "jane" {
+		t.Errorf("is %s", who)
+	}
+
+	maps, err := client.CoreV1().ConfigMaps("kube-public").Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=kube-root-ca.crt"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer maps.Stop()
+	e := <-maps.ResultChan() // the watch starts with the existing object
+	if m, ok := e.Object.(*corev1.ConfigMap); !ok || m.Data["ca.crt"] != string(admin.CAData) {
+		t.Errorf("the authority is published as %v", e.Object)
+	}
+}
+
+// signed returns a certificate for jane that the server has signed, and its key.
+func signed(t *testing.T, client kubernetes.Interface) ([]byte, *ecdsa.PrivateKey) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -49,37 +85,49 @@ func TestSignedCertificates(t *testing.T) {
 	if _, err := requests.UpdateApproval(t.Context(), "jane", request, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	admin, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	jane := rest.AnonymousClientConfig(admin)
-	for len(jane.CertData) == 0 {
+	for {
 		e, ok := <-events.ResultChan()
 		if !ok || e.Type == watch.Error {
 			t.Fatalf("the watch ended with %v", e)
 		}
-		jane.CertData = e.Object.(*certificatesv1.CertificateSigningRequest).Status.Certificate
+		if certificate := e.Object.(*certificatesv1.CertificateSigningRequest).Status.Certificate; len(certificate) > 0 {
+			return certificate, key
+		}
 	}
-	if jane.KeyData, err = keyutil.MarshalPrivateKeyToPEM(key); err != nil {
-		t.Fatal(err)
-	}
-	known, err := kubernetes.NewForConfig(jane)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if who := whoami(t, known); who != "jane" {
-		t.Errorf("is %s", who)
-	}
+}
 
-	maps, err := client.CoreV1().ConfigMaps("kube-public").Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=kube-root-ca.crt"})
+// The authority of --cluster-signing-* signs, for as long as --cluster-signing-duration says: for all signers, or for one of them.
+func TestSigningAuthority(t *testing.T) {
+	dir := t.TempDir()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer maps.Stop()
-	e := <-maps.ResultChan() // the watch starts with the existing object
-	if m, ok := e.Object.(*corev1.ConfigMap); !ok || m.Data["ca.crt"] != string(admin.CAData) {
-		t.Errorf("the authority is published as %v", e.Object)
+	authority, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "another"}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
+	if err := errors.Join(cert.WriteCert(certFile, pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: authority.Raw})), keyutil.WriteKey(keyFile, private)); err != nil {
+		t.Fatal(err)
+	}
+	for _, signer := range []string{"", "kube-apiserver-client-"} {
+		p := start(t, "--data-dir", t.TempDir(), "--cluster-signing-"+signer+"cert-file", certFile, "--cluster-signing-"+signer+"key-file", keyFile, "--cluster-signing-duration", "2h")
+		certificate, _ := signed(t, p.client(t))
+		all, err := cert.ParseCertsPEM(certificate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := all[0].CheckSignatureFrom(authority); err != nil || all[0].NotAfter.After(time.Now().Add(2*time.Hour)) {
+			t.Errorf("%q: signed by %s until %s: %v", signer, all[0].Issuer, all[0].NotAfter, err)
+		}
+		if code := p.end(); code != 0 {
+			t.Errorf("ended with %d", code)
+		}
 	}
 }
 

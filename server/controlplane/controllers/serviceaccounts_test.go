@@ -3,10 +3,12 @@ package controllers_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"gopkg.in/go-jose/go-jose.v2/jwt"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/rowlock/rowlock/resources"
@@ -124,4 +126,39 @@ func TestSecretsWithFurtherCertificates(t *testing.T) {
 		in(other, own)
 	}
 	in(published, theirs)
+}
+
+// Generated tokens that nobody has used for a year are marked, and deleted after another year; those that a Pod mounts, and those that users have
+// created, are left alone.
+func TestUnusedTokens(t *testing.T) {
+	c := newCluster(t)
+	c.namespace("kube-system")
+	c.serve()
+	day := func(yearsAgo int) string { return time.Now().AddDate(-yearsAgo, 0, -1).Format("2006-01-02") }
+	const tracking, lastUsed, invalidSince = "kube-apiserver-legacy-service-account-token-tracking", "kubernetes.io/legacy-token-last-used", "kubernetes.io/legacy-token-invalid-since"
+	c.create("configmaps", &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: tracking}, Data: map[string]string{"since": day(3)}})
+	account := &core.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "robot"}}
+	for _, name := range []string{"unused", "invalid", "mounted", "used"} { // "own" was created by a user
+		account.Secrets = append(account.Secrets, core.ObjectReference{Name: name})
+	}
+	uid := c.create("serviceaccounts", account).UID()
+	secret := func(name string, labels map[string]string) *resources.Object {
+		return c.put("secrets", &core.Secret{Type: core.SecretTypeServiceAccountToken, Data: map[string][]byte{"token": []byte("t")}, ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: name, UID: types.UID("uid of " + name), Labels: labels, CreationTimestamp: metav1.NewTime(time.Now().AddDate(-4, 0, 0)),
+			Annotations: map[string]string{core.ServiceAccountNameKey: "robot", core.ServiceAccountUIDKey: uid}}})
+	}
+	c.put("pods", &core.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: core.PodSpec{
+		Volumes: []core.Volume{{Name: "v", VolumeSource: core.VolumeSource{Secret: &core.SecretVolumeSource{SecretName: "mounted"}}}}}})
+	kept := []*resources.Object{secret("mounted", nil), secret("used", map[string]string{lastUsed: day(0)}), secret("own", nil)}
+	unused := secret("unused", map[string]string{lastUsed: day(1)})
+	invalid := secret("invalid", map[string]string{invalidSince: day(1)})
+	c.change = append(c.change, func(o *controllers.Config) { o.Enabled = []string{controllers.LegacyTokenCleaner} })
+	c.start()
+	c.gone(invalid)
+	c.until("the mark", unused.Key, func(o *resources.Object) bool { return o.Labels[invalidSince] != "" })
+	for _, o := range kept {
+		if now := c.get(o.Key); now == nil || now.Revision != o.Revision {
+			t.Errorf("%s was changed", o.Key)
+		}
+	}
 }
