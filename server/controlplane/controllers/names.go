@@ -56,7 +56,7 @@ var kinds = []kind{
 	{name: StorageVersionMigrator, alias: "svm", make: func(c Config) controller { return newMigrations(c) }},
 	{name: ServiceAccount, alias: "serviceaccount", make: newServiceAccounts},
 	{name: ServiceAccountToken, alias: "serviceaccount-token", make: newTokens},
-	{name: LegacyTokenCleaner, alias: "legacy-serviceaccount-token-cleaner", make: newTokenCleaner},
+	{name: LegacyTokenCleaner, alias: "legacy-service-account-token-cleaner", make: newTokenCleaner},
 	{name: RootCA, alias: "root-ca-cert-publisher", make: newRootCA},
 	{name: TrustBundle, make: newTrustBundle},
 	{name: RequestApproving, alias: "csrapproving", make: newApproving},
@@ -64,11 +64,46 @@ var kinds = []kind{
 	{name: RequestCleaner, alias: "csrcleaner", make: newRequestCleaner},
 	{name: PodRequestCleaner, make: newPodRequestCleaner},
 	{name: ClusterRoleAggregation, alias: "clusterrole-aggregation", make: newAggregation},
-	{name: PolicyStatus, alias: "validatingadmissionpolicy-status", make: newPolicyStatus},
+	{name: PolicyStatus, make: newPolicyStatus},
 	{name: ResourceQuota, alias: "resourcequota", make: newQuotas},
 	{name: FinishedJobs, alias: "ttl-after-finished", make: newFinishedJobs},
 	{name: BootstrapSigner, alias: "bootstrapsigner", off: true, make: newBootstrapSigner},
 	{name: BootstrapCleaner, alias: "tokencleaner", off: true, make: newBootstrapCleaner},
+}
+
+// elsewhere are the names of kube-controller-manager's other controllers, with their aliases.
+var elsewhere = []string{
+	names.DaemonSetController, "daemonset",
+	names.StatefulSetController, "statefulset",
+	names.ReplicaSetController, "replicaset",
+	names.DeploymentController, "deployment",
+	names.HorizontalPodAutoscalerController, "horizontalpodautoscaling",
+	names.JobController, "job",
+	names.CronJobController, "cronjob",
+	names.NodeIpamController, "nodeipam",
+	names.NodeLifecycleController, "nodelifecycle",
+	names.TaintEvictionController,
+	names.DeviceTaintEvictionController,
+	names.PersistentVolumeBinderController, "persistentvolume-binder",
+	names.PersistentVolumeAttachDetachController, "attachdetach",
+	names.PersistentVolumeExpanderController, "persistentvolume-expander",
+	names.PersistentVolumeClaimProtectionController, "pvc-protection",
+	names.PersistentVolumeProtectionController, "pv-protection",
+	names.VolumeAttributesClassProtectionController,
+	names.EphemeralVolumeController, "ephemeral-volume",
+	names.SELinuxWarningController,
+	names.EndpointsController, "endpoint",
+	names.EndpointSliceController, "endpointslice",
+	names.EndpointSliceMirroringController, "endpointslicemirroring",
+	names.ServiceCIDRController,
+	names.ReplicationControllerController, "replicationcontroller",
+	names.PodGarbageCollectorController, "podgc",
+	names.PodGroupProtectionController,
+	names.TTLController, "ttl",
+	names.DisruptionController, "disruption",
+	names.ResourceClaimController, "resource-claim-controller",
+	names.ResourcePoolStatusRequestController,
+	names.StorageVersionGarbageCollectorController, "storage-version-gc",
 }
 
 // Names returns the names of all controllers.
@@ -93,7 +128,7 @@ func OffByDefault() []string {
 
 // Select returns the names of the controllers that a list like kube-controller-manager's --controllers enables. An entry is a
 // name, a name after "-" to disable it, or "*" for all that are not named and not off by default. The first entry for a name
-// counts. bootstrapTokens: the server accepts bootstrap tokens.
+// counts. Other controllers of kube-controller-manager can be disabled, but not enabled. bootstrapTokens: the server accepts bootstrap tokens.
 func Select(list []string, bootstrapTokens bool) ([]string, error) {
 	chosen := map[string]bool{}
 	all := false
@@ -104,7 +139,12 @@ func Select(list []string, bootstrapTokens bool) ([]string, error) {
 		}
 		name, off := strings.CutPrefix(entry, "-")
 		i := slices.IndexFunc(kinds, func(k kind) bool { return name == k.name || name != "" && name == k.alias })
-		if i < 0 {
+		switch there := slices.Contains(elsewhere, name); {
+		case i < 0 && there && off:
+			continue // it never runs here
+		case i < 0 && there:
+			return nil, fmt.Errorf("%q does not run in this server: leave it to a kube-controller-manager", name)
+		case i < 0:
 			return nil, fmt.Errorf("%q is not in the list of known controllers", name)
 		}
 		if _, mentioned := chosen[kinds[i].name]; !mentioned {
