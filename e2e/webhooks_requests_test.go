@@ -8,6 +8,11 @@ var (
 	byDouble = []string{"validating/double-wildcard.kyverno.svc"}                               // and all subresources
 	byScale  = []string{"validating/all-scale.kyverno.svc"}                                     // */scale
 	byOthers = []string{"validating/policy-clusterpolicy-different-resource-group.kyverno.svc"} // ConfigMaps, definitions
+	byApps   = []string{"validating/policy-different-resource-group.kyverno.svc"}               // ConfigMaps, Deployments
+	bySome   = []string{"validating/dyn-op-validate-multiple.kyverno.svc"}                      // CREATE and UPDATE of ConfigMaps, CREATE of */scale
+	bySecret = []string{"mutating/dyn-op-mutate-multiple.kyverno.svc"}                          // UPDATE of Secrets, CREATE of */scale
+	byPods   = []string{"validating/only-pod.kyverno.svc"}                                      // Pods and their ephemeral containers
+	byExec   = []string{"mutating/pod-exec-subresource.kyverno.svc"}                            // CONNECT of pods/exec
 	// CREATE and UPDATE of all resources, where the namespace does not have the label admission.gatekeeper.sh/ignore, and is not Gatekeeper's own.
 	byMutation = []string{"mutating/mutation.gatekeeper.sh"}
 	// The same, and some subresources.
@@ -54,43 +59,45 @@ var reviewedRequests = []reviewedRequest{
 	{send: "PATCH /api/v1/namespaces/open", body: `{"metadata":{"annotations":{"a":"b"}}}`, code: 200, want: reviewedBy("UPDATE namespaces open/open", byAlways, byIgnoreLabel)},
 
 	// Objects in a namespace are matched by its labels; every way to create and change them.
-	{send: "POST " + inTeam + "configmaps?dryRun=All", body: `{"metadata":{"name":"a"}}`, code: 201, want: reviewedBy("CREATE configmaps team/a dry", byAll, byOthers)},
-	{send: "POST " + inTeam + "configmaps", body: `{"metadata":{"name":"a"}}`, code: 201, want: reviewedBy("CREATE configmaps team/a", byAll, byOthers)},
-	{send: "PATCH " + inTeam + "configmaps/a", body: `{"data":{"k":"v"}}`, code: 200, want: reviewedBy("UPDATE configmaps team/a", byAll, byOthers)},
+	{send: "POST " + inTeam + "configmaps?dryRun=All", body: `{"metadata":{"name":"a"}}`, code: 201, want: reviewedBy("CREATE configmaps team/a dry", byAll, byOthers, byApps, bySome)},
+	{send: "POST " + inTeam + "configmaps", body: `{"metadata":{"name":"a"}}`, code: 201, want: reviewedBy("CREATE configmaps team/a", byAll, byOthers, byApps, bySome)},
+	{send: "PATCH " + inTeam + "configmaps/a", body: `{"data":{"k":"v"}}`, code: 200, want: reviewedBy("UPDATE configmaps team/a", byAll, byOthers, byApps, bySome)},
 	{send: "PATCH " + inTeam + "configmaps/b?fieldManager=m", body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}`, code: 201,
-		want: reviewedBy("CREATE configmaps team/b", byAll, byOthers)},
+		want: reviewedBy("CREATE configmaps team/b", byAll, byOthers, byApps, bySome)},
 	{send: "PATCH " + inTeam + "configmaps/b?fieldManager=m", body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"},"data":{"k":"v"}}`, code: 200,
-		want: reviewedBy("UPDATE configmaps team/b", byAll, byOthers)},
-	{send: "DELETE " + inTeam + "configmaps?fieldSelector=metadata.name%3Db", code: 200, want: reviewedBy("DELETE configmaps team/", byAlways, byOthers)},
-	{send: "DELETE " + inTeam + "configmaps/a", code: 200, want: reviewedBy("DELETE configmaps team/a", byAlways, byOthers)},
-	{send: "POST /api/v1/namespaces/open/configmaps", body: `{"metadata":{"name":"a"}}`, code: 201, want: reviewedBy("CREATE configmaps open/a", byAlways, byOthers)},
-	{send: "POST /api/v1/namespaces/gatekeeper-system/configmaps", body: `{"metadata":{"name":"a"}}`, code: 201, want: reviewedBy("CREATE configmaps gatekeeper-system/a", byAlways, byOthers)},
-	{send: "POST /api/v1/namespaces/kube-system/configmaps", body: `{"metadata":{"name":"a"}}`, code: 201, want: reviewedBy("CREATE configmaps kube-system/a", byAll, byOthers)},
+		want: reviewedBy("UPDATE configmaps team/b", byAll, byOthers, byApps, bySome)},
+	{send: "DELETE " + inTeam + "configmaps?fieldSelector=metadata.name%3Db", code: 200, want: reviewedBy("DELETE configmaps team/", byAlways, byOthers, byApps)},
+	{send: "DELETE " + inTeam + "configmaps/a", code: 200, want: reviewedBy("DELETE configmaps team/a", byAlways, byOthers, byApps)},
+	{send: "POST /api/v1/namespaces/open/configmaps", body: `{"metadata":{"name":"a"}}`, code: 201, want: reviewedBy("CREATE configmaps open/a", byAlways, byOthers, byApps, bySome)},
+	{send: "POST /api/v1/namespaces/gatekeeper-system/configmaps", body: `{"metadata":{"name":"a"}}`, code: 201, want: reviewedBy("CREATE configmaps gatekeeper-system/a", byAlways, byOthers, byApps, bySome)},
+	{send: "POST /api/v1/namespaces/kube-system/configmaps", body: `{"metadata":{"name":"a"}}`, code: 201, want: reviewedBy("CREATE configmaps kube-system/a", byAll, byOthers, byApps, bySome)},
 	{send: "GET " + inTeam + "configmaps", code: 200},
+	{send: "POST " + inTeam + "secrets", body: `{"metadata":{"name":"s"}}`, code: 201, want: reviewedBy("CREATE secrets team/s", byAll)},
+	{send: "PATCH " + inTeam + "secrets/s", body: `{"stringData":{"k":"v"}}`, code: 200, want: reviewedBy("UPDATE secrets team/s", byAll, bySecret)},
 
 	// Pods and their subresources.
 	createRunner("team"), createRunner("kube-system"),
 	{send: "POST " + inTeam + "serviceaccounts/runner/token", body: `{"spec":{}}`, code: 201, want: reviewedBy("CREATE serviceaccounts/token team/runner", byDouble)},
-	{send: "POST " + inTeam + "pods", body: `{"metadata":{"name":"p"},` + runnerSpec + `}`, code: 201, want: reviewedBy("CREATE pods team/p", byAll, byImages)},
+	{send: "POST " + inTeam + "pods", body: `{"metadata":{"name":"p"},` + runnerSpec + `}`, code: 201, want: reviewedBy("CREATE pods team/p", byAll, byImages, byPods)},
 	{send: "POST " + inTeam + "pods", body: `{"metadata":{"name":"pro","labels":{"prod":"true"}},` + runnerSpec + `}`, code: 201,
-		want: reviewedBy("CREATE pods team/pro", byAll, byImages, byImagesOfPro, byEscalation)},
+		want: reviewedBy("CREATE pods team/pro", byAll, byImages, byImagesOfPro, byEscalation, byPods)},
 	{send: "POST /api/v1/namespaces/kube-system/pods", body: `{"metadata":{"name":"p","labels":{"prod":"true"}},` + runnerSpec + `}`, code: 201,
-		want: reviewedBy("CREATE pods kube-system/p", byAll)},
-	{send: "PATCH " + inTeam + "pods/p", body: `{"metadata":{"labels":{"prod":"false"}}}`, code: 200, want: reviewedBy("UPDATE pods team/p", byAll)},
-	{send: "PATCH " + inTeam + "pods/p", body: `{"metadata":{"labels":{"prod":"true"}}}`, code: 200, want: reviewedBy("UPDATE pods team/p", byAll, byEscalation)},
+		want: reviewedBy("CREATE pods kube-system/p", byAll, byPods)},
+	{send: "PATCH " + inTeam + "pods/p", body: `{"metadata":{"labels":{"prod":"false"}}}`, code: 200, want: reviewedBy("UPDATE pods team/p", byAll, byPods)},
+	{send: "PATCH " + inTeam + "pods/p", body: `{"metadata":{"labels":{"prod":"true"}}}`, code: 200, want: reviewedBy("UPDATE pods team/p", byAll, byEscalation, byPods)},
 	{send: "PATCH " + inTeam + "pods/p/status", body: `{"status":{"message":"m"}}`, code: 200, want: reviewedBy("UPDATE pods/status team/p", byDouble)},
 	{send: "PATCH " + inTeam + "pods/p/ephemeralcontainers", body: `{"spec":{"ephemeralContainers":[{"name":"e","image":"i","terminationMessagePolicy":"File","imagePullPolicy":"Always"}]}}`, code: 200,
-		want: reviewedBy("UPDATE pods/ephemeralcontainers team/p", byAlways, byValidation)},
-	{send: "GET " + inTeam + "pods/p/exec?command=x&stdout=true", want: reviewedBy("CONNECT pods/exec team/p", byDouble)},
+		want: reviewedBy("UPDATE pods/ephemeralcontainers team/p", byAlways, byValidation, byPods)},
+	{send: "GET " + inTeam + "pods/p/exec?command=x&stdout=true", want: reviewedBy("CONNECT pods/exec team/p", byDouble, byExec)},
 	{send: "POST " + inTeam + "pods/p/binding", body: `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n"}}`, code: 201, want: reviewedBy("CREATE pods/binding team/p", byDouble, byValidation)},
 	{send: "POST " + inTeam + "pods/pro/eviction", body: `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"pro"}}`, code: 201,
 		want: reviewedBy("CREATE pods/eviction team/pro", byDouble, byValidation)},
-	{send: "DELETE " + inTeam + "pods/p?gracePeriodSeconds=0", code: 200, again: true, want: reviewedBy("DELETE pods team/p", byAlways)},
+	{send: "DELETE " + inTeam + "pods/p?gracePeriodSeconds=0", code: 200, again: true, want: reviewedBy("DELETE pods team/p", byAlways, byPods)},
 
 	// Kinds whose controllers create Pods.
 	{send: "POST " + inTeamApps + "deployments", body: `{"metadata":{"name":"d"},` + deploymentSpec + `}`, code: 201,
-		want: reviewedBy("CREATE deployments team/d", byAll, byImages, byImagesOfPro, byEscalation)},
-	{send: "PATCH " + inTeamApps + "deployments/d", body: `{"spec":{"replicas":2}}`, code: 200, want: reviewedBy("UPDATE deployments team/d", byAll, byEscalation)},
+		want: reviewedBy("CREATE deployments team/d", byAll, byImages, byImagesOfPro, byEscalation, byApps)},
+	{send: "PATCH " + inTeamApps + "deployments/d", body: `{"spec":{"replicas":2}}`, code: 200, want: reviewedBy("UPDATE deployments team/d", byAll, byEscalation, byApps)},
 	{send: "PATCH " + inTeamApps + "deployments/d/scale", body: `{"spec":{"replicas":3}}`, code: 200, want: reviewedBy("UPDATE deployments/scale team/d", byDouble, byScale, byValidation)},
 	{send: "POST /apis/batch/v1/namespaces/team/cronjobs", body: `{"metadata":{"name":"c"},"spec":{"schedule":"@daily","jobTemplate":{"spec":{"template":{"metadata":{"labels":{"a":"b"}},"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}}}`, code: 201,
 		want: reviewedBy("CREATE cronjobs team/c", byAll, byImages)},

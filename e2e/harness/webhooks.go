@@ -33,6 +33,11 @@ var kyvernoWebhooks = []string{
 	"webhooks/double-wildcard",
 	"webhooks/all-scale",
 	"webhooks/policy-clusterpolicy-different-resource-group",
+	"webhooks/policy-different-resource-group",
+	"webhooks/dyn-op-validate-multiple",
+	"webhooks/dyn-op-mutate-multiple",
+	"webhooks/only-pod",
+	"webhooks/pod-exec-subresource",
 	"image-validating-policies/webhook-configuration/combined",
 	"validating-policies/webhook-configuration/fine-grained-tests/match-conditions",
 }
