@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
@@ -132,8 +133,8 @@ func takesPath(s *resources.Served, name string) bool {
 }
 
 // laterTypes returns the request for another attempt with the current types, if it was rejected because of types that have changed since: the type
-// did not exist, a write was computed by outdated rules or rejected by an outdated definition, or a conversion used an outdated one. Otherwise it
-// returns the error of the request, or that of the store.
+// did not exist, a write was computed by outdated rules or rejected by an outdated definition (also with a 500, or a conflict of an apply), or a
+// conversion used an outdated one. Otherwise it returns the error of the request, or that of the store.
 func (h *Handlers) laterTypes(r *http.Request, q *request, info *genericapirequest.RequestInfo, refused error) (*http.Request, error) {
 	var expected *resources.ExpectationError
 	var unconverted *resources.ConversionError
@@ -143,7 +144,10 @@ func (h *Handlers) laterTypes(r *http.Request, q *request, info *genericapireque
 	case q == nil: // no such path
 	case errors.Is(refused, errOtherTypes), errors.As(refused, &expected),
 		apierrors.IsInvalid(refused), apierrors.IsBadRequest(refused), apierrors.IsForbidden(refused):
-	case errors.As(refused, &unconverted) && !q.written: // perhaps the conversion is no longer needed
+	case q.written:
+		return nil, refused
+	case errors.As(refused, &unconverted): // perhaps the conversion is no longer needed
+	case errors.As(refused, new(*status.OfRequest)), h.fails(refused, q): // an unknown field, for one
 	default:
 		return nil, refused
 	}
@@ -165,6 +169,12 @@ func (h *Handlers) laterTypes(r *http.Request, q *request, info *genericapireque
 	}
 	resources.ReleaseCatalog(r.Context()) // the new context still has the old one as its parent
 	return r.WithContext(resources.WithCatalog(r.Context(), now)), nil
+}
+
+// fails tells whether an error is answered as one of the server, and is not that of a store that cannot be reached or has no room.
+func (h *Handlers) fails(err error, q *request) bool {
+	s := status.Of(h.storeError(err, q))
+	return s.Code == http.StatusInternalServerError && s.Reason != metav1.StatusReasonServerTimeout
 }
 
 // unresolved returns the error for a path without a type. If a definition of that resource cannot be served, kube-apiserver answers the paths of
