@@ -7,8 +7,8 @@ import (
 )
 
 // equivalents lists the other names and versions under which the objects of a resource are served, by the catalog of the
-// request, or the present one for a write outside a request. It is a runtime.EquivalentResourceMapper. Without a registry it
-// knows only the type at hand.
+// request, or the present one for a write outside a request, and the versions of a definition that are not served. It is a
+// runtime.EquivalentResourceMapper. Without a registry it knows only the type at hand.
 type equivalents struct{ objectInterfaces }
 
 func (e equivalents) catalog() *Catalog {
@@ -19,7 +19,7 @@ func (e equivalents) catalog() *Catalog {
 }
 
 // EquivalentResourcesFor returns the resources with the same objects, including the given one. If a subresource is named, only
-// those that serve it.
+// those that have it.
 func (e equivalents) EquivalentResourcesFor(resource schema.GroupVersionResource, subresource string) []schema.GroupVersionResource {
 	c := e.catalog()
 	if c == nil {
@@ -41,6 +41,14 @@ func (c *Catalog) equivalents(resource schema.GroupVersionResource, subresource 
 	if !ok {
 		return nil
 	}
+	for _, e := range of.Equivalents {
+		if _, has := e.kindAt(subresource); has {
+			all = append(all, e.GroupVersion().WithResource(of.Resource))
+		}
+	}
+	if of.Equivalents != nil {
+		return all
+	}
 	for _, g := range c.groups {
 		for _, v := range g.Versions {
 			s, ok := g.served[inVersion{v.Version, resource.Resource}]
@@ -55,9 +63,17 @@ func (c *Catalog) equivalents(resource schema.GroupVersionResource, subresource 
 	return all
 }
 
-// KindFor returns the kind of the objects of a resource or a subresource; zero when it is not served.
+// KindFor returns the kind of the objects of a resource or a subresource; zero when there is none.
 func (e equivalents) KindFor(resource schema.GroupVersionResource, subresource string) schema.GroupVersionKind {
 	t, kind := e.t, resource.GroupVersion().WithKind(e.t.Kind)
+	if t.Equivalents != nil && resource.GroupResource() == t.GroupResource {
+		i := slices.IndexFunc(t.Equivalents, func(v Equivalent) bool { return v.Version == resource.Version })
+		if i < 0 {
+			return schema.GroupVersionKind{}
+		}
+		kind, _ := t.Equivalents[i].kindAt(subresource)
+		return kind
+	}
 	if c := e.catalog(); c != nil {
 		s, ok := c.Lookup(resource)
 		if !ok {

@@ -88,6 +88,10 @@ type Type struct {
 	// Errors: those of ctx, and the error of the conversion, in words for clients.
 	Converted func(ctx context.Context, objects []*Object) ([][]byte, error)
 
+	// Equivalents are the versions in which admission may ask for objects, for a type with versions that are not served. Nil: they are the
+	// versions of the catalog.
+	Equivalents []Equivalent
+
 	// OpenAPI describes the objects of an untyped type in the version that it is served in. May be nil.
 	OpenAPI *OpenAPI
 
@@ -179,6 +183,22 @@ type Type struct {
 type Requirement struct {
 	Key      Key
 	Revision int64
+}
+
+// Equivalent is a version of the objects of a type, served or not.
+type Equivalent struct {
+	schema.GroupVersionKind
+	// Subresources are the kinds at the subresources of the version.
+	Subresources map[string]schema.GroupVersionKind
+}
+
+// kindAt returns the kind of the objects at the version itself, or at a subresource; false if there is none.
+func (e *Equivalent) kindAt(subresource string) (schema.GroupVersionKind, bool) {
+	if subresource == "" {
+		return e.GroupVersionKind, true
+	}
+	kind, ok := e.Subresources[subresource]
+	return kind, ok
 }
 
 // CreateFunc answers a create that is an operation rather than an object: a review, a binding, an eviction. obj is in the hub form of its kind and

@@ -117,7 +117,7 @@ func (d *definition) makeTypes(b *bones) error {
 			storage = v.Name
 		}
 	}
-	fieldTypes := d.newFieldTypes(crd)
+	fieldTypes, equivalents := d.newFieldTypes(crd), d.equivalents(crd)
 	statusReset, replicas := resetFields{}, d.replicasPaths(crd)
 	for i := range crd.Spec.Versions {
 		v := &crd.Spec.Versions[i]
@@ -128,7 +128,7 @@ func (d *definition) makeTypes(b *bones) error {
 		if err != nil {
 			return err
 		}
-		t.FieldTypes = fieldTypes
+		t.FieldTypes, t.Equivalents = fieldTypes, equivalents
 		if status := t.Subresources["status"]; status != nil {
 			statusReset.add(status.UpdateStrategy.(statusStrategy))
 			status.ResetFields = statusReset
@@ -139,6 +139,25 @@ func (d *definition) makeTypes(b *bones) error {
 		d.types.set(v.Name, t)
 	}
 	return nil
+}
+
+// equivalents are the versions in which admission may ask for the objects: all of them, in their order in the definition, as in kube-apiserver.
+// Nil: there is one version.
+func (d *definition) equivalents(crd *apiextensionsv1.CustomResourceDefinition) (all []resources.Equivalent) {
+	if len(crd.Spec.Versions) == 1 {
+		return nil
+	}
+	for _, v := range crd.Spec.Versions {
+		e := resources.Equivalent{GroupVersionKind: d.gv(v.Name).WithKind(d.kind), Subresources: map[string]schema.GroupVersionKind{}}
+		if v.Subresources != nil && v.Subresources.Status != nil {
+			e.Subresources["status"] = e.GroupVersionKind
+		}
+		if v.Subresources != nil && v.Subresources.Scale != nil {
+			e.Subresources["scale"] = scaleKind
+		}
+		all = append(all, e)
+	}
+	return all
 }
 
 func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.CustomResourceDefinitionVersion, storage string) (*resources.Type, error) {

@@ -20,13 +20,16 @@ import (
 // unset marks a missing number of replicas while an object is being changed.
 const unset = -1 << 31
 
+// scaleKind is the kind at the subresource scale.
+var scaleKind = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+
 // newScale makes the subresource scale of a type.
 func newScale(t *resources.Type, paths *apiextensionsv1.CustomResourceSubresourceScale, replicas managedfields.ResourcePathMappings) *resources.Subresource {
 	s := &scale{spec: steps(paths.SpecReplicasPath), status: steps(paths.StatusReplicasPath), specPath: paths.SpecReplicasPath, replicas: replicas}
 	if paths.LabelSelectorPath != nil && *paths.LabelSelectorPath != "" {
 		s.selector = steps(*paths.LabelSelectorPath)
 	}
-	return &resources.Subresource{Name: "scale", Kind: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), Verbs: []string{"get", "patch", "update"},
+	return &resources.Subresource{Name: "scale", Kind: scaleKind, Verbs: []string{"get", "patch", "update"},
 		UpdateStrategy: t.UpdateStrategy, Projection: s, Table: scaleTable(paths)}
 }
 
