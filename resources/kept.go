@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -65,7 +66,10 @@ func (u update) encode(ctx context.Context, obj runtime.Object) (Draft, error) {
 // of is the update of a live object. The next round may find the object stored in another version.
 func (u update) of(live *Object) update {
 	t := u.Type
-	if !u.MetadataElsewhere || t.Converted == nil || t.Hub == t.StorageVersion && t.IsIn(live, t.Hub) {
+	if t.Converted == nil || t.Hub == t.StorageVersion && t.IsIn(live, t.Hub) {
+		return u
+	}
+	if !u.MetadataElsewhere && !(u.DeletingElsewhere && gjson.GetBytes(live.Data, "metadata.deletionTimestamp").Exists()) {
 		return u
 	}
 	kept := *u.UpdateRequest

@@ -53,6 +53,8 @@ type UpdateRequest struct {
 	// MetadataElsewhere is Metadata for objects that a webhook would have to convert to the version of the type or to the present storage
 	// version. Any other object is changed by the rules of the type.
 	MetadataElsewhere bool
+	// DeletingElsewhere is MetadataElsewhere for objects that are being deleted alone.
+	DeletingElsewhere bool
 	// Options are the options of the request, for admission. Nil: none.
 	Options *metav1.UpdateOptions
 	// DryRun: the update does everything except the storing.

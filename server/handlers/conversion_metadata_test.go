@@ -119,3 +119,47 @@ func TestCreateOverObjectOfAnotherVersion(t *testing.T) {
 	}
 	hook.wants(t, "a create", 0, 0)
 }
+
+// A patch of the metadata of an object that is being deleted works while the webhook is down, also if the response is the object, as kubectl asks
+// for it. The response is in the version of the request where the webhook answers, and else in the stored version, as that of a deletion.
+func TestFinalizersOfDeletedObject(t *testing.T) {
+	onEveryDatabase(t, func(t *testing.T, a *api) {
+		a.TB = t
+		hook := newConverter(t)
+		a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201})
+		deleted := func(name string) {
+			t.Helper()
+			hook.answers(nil)
+			a.run(exchange{do: "POST " + widgets, body: strings.Replace(finalized(name), `"example.com/f"`, `"example.com/f","example.com/g"`, 1), code: 201},
+				exchange{do: "DELETE " + widgets + "/" + name, code: 200})
+		}
+		const one, none = `{"metadata":{"finalizers":["example.com/g"]}}`, `[{"op":"remove","path":"/metadata/finalizers"}]`
+		for _, storage := range []string{"v1", "v2"} {
+			a.run(storeIn("v1"))
+			deleted("up")
+			deleted("down")
+			a.run(storeIn(storage),
+				exchange{do: "PATCH " + widgetsAsV2 + "/up", header: asMergePatch, body: one, code: 200, says: says{"apiVersion": "example.com/v2", "spec": `{"other":1}`}},
+				exchange{do: "PATCH " + widgetsAsV2 + "/up", header: asJSONPatch, body: none, code: 200, says: says{"apiVersion": "example.com/v2", "spec": `{"other":1}`}},
+				exchange{do: "GET " + widgets + "/up", code: 404})
+			hook.down()
+			a.run(exchange{do: "PATCH " + widgetsAsV2 + "/down", header: asMergePatch, body: `{"spec":{"other":2}}`, code: 500},
+				exchange{do: "PATCH " + widgetsAsV2 + "/down?dryRun=All", header: asMergePatch, body: one, code: 200, says: says{"apiVersion": "example.com/v1"}},
+				exchange{do: "PATCH " + widgetsAsV2 + "/down", header: asMergePatch, body: one, code: 200,
+					says: says{"apiVersion": "example.com/v1", "spec": `{"one":1}`, "metadata.finalizers": `["example.com/g"]`}},
+				exchange{do: "PATCH " + widgetsAsV2 + "/down", header: asJSONPatch, body: none, code: 200, says: says{"apiVersion": "example.com/v1"}},
+				exchange{do: "GET " + widgets + "/down", code: 404})
+		}
+	})
+}
+
+// The same holds where a manager of another version owns fields of the object.
+func TestFinalizersOfOwnedObject(t *testing.T) {
+	a, hook := newAPI(t), newConverter(t)
+	a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201},
+		exchange{do: "PATCH " + widgetsAsV2 + "/a?fieldManager=m", header: asApply, body: strings.Replace(widgetAsV2("a", `{"other":1}`), `"name":"a"`, `"name":"a","finalizers":["example.com/f"]`, 1), code: 201},
+		exchange{do: "DELETE " + widgets + "/a", code: 200})
+	hook.down()
+	a.run(exchange{do: "PATCH " + widgetsAsV2 + "/a", header: asMergePatch, body: `{"metadata":{"finalizers":null}}`, code: 200},
+		exchange{do: "GET " + widgets + "/a", code: 404})
+}

@@ -81,8 +81,11 @@ func (h *Handlers) patch(q *request) error {
 		q.audit.SentPatch(q.ctx, func() ([]byte, error) { return p.json(q.ctx) })
 		p.validation, p.by = validationOf(opts.FieldValidation), managerName(opts.FieldManager, q.r.UserAgent())
 		r.Options, r.DryRun = updateOptionsOf(opts), dryrun.IsDryRun(opts.DryRun)
-		p.metadataElsewhere = p.keepsRest(m.format)
-		r.MetadataElsewhere = p.metadataElsewhere
+		if p.keepsRest() {
+			p.metadataElsewhere = m.format.As == codec.AsPartial
+			p.deletingElsewhere = !p.metadataElsewhere
+		}
+		r.MetadataElsewhere, r.DeletingElsewhere = p.metadataElsewhere, p.deletingElsewhere
 		r.Sent = p.sent
 		if p.appliesLifted() {
 			r.Existing = p.existingLifted
@@ -133,8 +136,8 @@ type patcher struct {
 	manager    *fieldmanager.Manager
 	validation string
 	by         string
-	// metadataElsewhere is that of the UpdateRequest.
-	metadataElsewhere bool
+	// metadataElsewhere and deletingElsewhere are those of the UpdateRequest.
+	metadataElsewhere, deletingElsewhere bool
 	// lifted is the configuration while it is applied to an object whose parts stay text.
 	lifted *lifted
 }

@@ -14,21 +14,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rowlock/rowlock/resources/fieldmanager"
-	"github.com/rowlock/rowlock/server/codec"
 )
 
-// keepsRest tells whether a patch changes only metadata and the response has only metadata. If a conversion webhook would be needed for the
-// request's version or the current storage version, the object is then patched in the version in which it is stored. Thus removing finalizers in
-// this way, as kube-controller-manager does, needs no webhook.
-func (p *patcher) keepsRest(f codec.Format) bool {
-	return p.q.served.Converted != nil && p.q.sub == nil && f.As == codec.AsPartial && ofMetadata(p.body, p.typ)
+// keepsRest tells whether a patch changes only metadata, and a conversion webhook may be needed for the request's version or the current storage
+// version. The object can then be patched in the version in which it is stored. It is if the response has only metadata, or if the object is being
+// deleted: removing finalizers, by kubectl or as kube-controller-manager does it, needs no webhook.
+func (p *patcher) keepsRest() bool {
+	return p.q.served.Converted != nil && p.q.sub == nil && ofMetadata(p.body, p.typ)
 }
 
-// elsewhere returns the existing object if it is to be stored in the version in which it is stored (UpdateRequest.MetadataElsewhere); nil if both
-// its version and the storage version are the request's.
+// elsewhere returns the existing object if it is to be stored in the version in which it is stored (UpdateRequest.MetadataElsewhere,
+// UpdateRequest.DeletingElsewhere); nil if both its version and the storage version are the request's.
 func (p *patcher) elsewhere(existing runtime.Object) *unstructured.Unstructured {
 	u, ok := existing.(*unstructured.Unstructured)
-	if !p.metadataElsewhere || !ok || u.GroupVersionKind().Version == p.q.kind.Version && p.q.served.StorageVersion == p.q.kind.GroupVersion() {
+	switch {
+	case !ok, !p.metadataElsewhere && !(p.deletingElsewhere && u.GetDeletionTimestamp() != nil),
+		u.GroupVersionKind().Version == p.q.kind.Version && p.q.served.StorageVersion == p.q.kind.GroupVersion():
 		return nil
 	}
 	return u

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -156,5 +157,12 @@ func (h *Handlers) modify(m *modification, r *resources.UpdateRequest) error {
 		}
 		return q.projected(code, m.format, stored, show)
 	}
-	return q.object(code, m.format, stored)
+	err = q.object(code, m.format, stored)
+	if r.DeletingElsewhere && errors.As(err, new(*resources.ConversionError)) {
+		if err := q.asStored(stored); err != nil { // as a deletion is answered: the change is stored
+			return err
+		}
+		return q.object(code, m.format, stored)
+	}
+	return err
 }
