@@ -204,12 +204,13 @@ func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Ob
 	return stored[0], nil
 }
 
-// mostRemovals bounds the removals in the transaction of a create.
+// mostRemovals bounds the removals in the transaction of a create or an update.
 const mostRemovals = 500
 
-// commitNew commits the writes of a create. All other writes would wait for a transaction with very many removals, so these come first, in
-// transactions of their own, and errTaken makes the create begin again. Each of them is on condition that the server's own rows, by which creates
-// exclude each other, are as they were read: where another create has won meanwhile, nothing of its objects is removed.
+// commitNew commits the writes of a create, or of an update by which an object begins to be in force. All other writes would wait for a transaction
+// with very many removals, so these come first, in transactions of their own, and errTaken makes the write begin again. Each of them is on condition
+// that the server's own rows, by which such writes exclude each other, are as they were read: where another one has won meanwhile, nothing of its
+// objects is removed.
 func commitNew(ctx context.Context, s Store, writes []Write) ([]*Object, error) {
 	var removals, rows []Write
 	for _, w := range writes {

@@ -38,7 +38,7 @@ func GuaranteedUpdate(ctx context.Context, s Store, key Key, change func(current
 			continue
 		}
 		commit := s.Commit
-		if writes[0].Op == Create {
+		if writes[0].Op != Delete {
 			commit = func(ctx context.Context, writes ...Write) ([]*Object, error) { return commitNew(ctx, s, writes) }
 		}
 		stored, err := commit(ctx, writes...)

@@ -58,7 +58,7 @@ func (d *Definitions) allocate(ctx context.Context, s resources.Reader, obj, old
 	if err != nil {
 		return nil, err
 	}
-	if before == nil && free(crd.Spec.Names.Plural, "", d.namesIn(crd.Spec.Group).resources) == nil {
+	if begins(before) && free(crd.Spec.Names.Plural, "", d.namesIn(crd.Spec.Group).resources) == nil {
 		left, err := leftovers(ctx, s, crd)
 		if err != nil {
 			return nil, err
@@ -92,6 +92,11 @@ func (d *Definitions) isUsed(group, name string) bool {
 func reserved(group string) bool {
 	const own = "rowlock.internal"
 	return group == own || strings.HasSuffix(group, "."+own)
+}
+
+// begins reports whether a definition may get its plural name by the next write: it is new (nil), or the name was taken so far.
+func begins(before *apiextensions.CustomResourceDefinition) bool {
+	return before == nil || before.Status.AcceptedNames.Plural == "" && apiextensions.IsCRDConditionFalse(before, apiextensions.NamesAccepted)
 }
 
 // leftovers remove the objects of an earlier definition with this name, whose finalizer was removed before its objects were.
