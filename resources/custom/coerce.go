@@ -169,6 +169,10 @@ func (d *definition) convert(ctx context.Context, object map[string]any, _, to s
 	if d.conversions != nil {
 		ctx, cancel := resources.Patiently(ctx)
 		defer cancel()
+		if err := d.conversions.enter(ctx); err != nil {
+			return unconverted(ctx, err)
+		}
+		defer d.conversions.leave()
 		made, err := d.ask(ctx, []unstructured.Unstructured{{Object: object}}, to)
 		if err != nil {
 			return err

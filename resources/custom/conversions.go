@@ -27,7 +27,7 @@ const (
 // webhook converts an object at a revision once, also when many requests need it at the same time. No lock is held while the webhook is called.
 type conversions struct {
 	d *definition
-	// room limits the concurrent requests.
+	// room limits the concurrent requests, those for writes included.
 	room chan struct{}
 	// single: the webhook cannot convert several objects in one request; kube-apiserver never sends more than one.
 	single atomic.Bool
@@ -56,6 +56,18 @@ var errAbandoned = errors.New("the conversion was abandoned")
 func newConversions(d *definition) *conversions {
 	return &conversions{d: d, room: make(chan struct{}, requestsOfAll), flights: map[flightKey]*flight{}}
 }
+
+// enter waits until there is room for another request; leave ends the request.
+func (c *conversions) enter(ctx context.Context) error {
+	select {
+	case c.room <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *conversions) leave() { <-c.room }
 
 // of returns objects in the version of a type, as JSON: the contract is that of resources.Type.Converted.
 func (c *conversions) of(ctx context.Context, t *resources.Type, objects []*resources.Object) ([][]byte, error) {
@@ -131,12 +143,10 @@ func (c *conversions) fly(ctx context.Context, t *resources.Type, all []*flight)
 		flights := all[:n]
 		all = all[n:]
 		work.Go(func() error {
-			select {
-			case c.room <- struct{}{}:
-			case <-going.Done():
-				return going.Err()
+			if err := c.enter(going); err != nil {
+				return err
 			}
-			defer func() { <-c.room }()
+			defer c.leave()
 			return c.request(ctx, t, flights) // not cancelled if another request fails: its results are kept
 		})
 	}

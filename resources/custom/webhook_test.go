@@ -33,3 +33,26 @@ func TestWhoseTimeIsOver(t *testing.T) {
 		}
 	}
 }
+
+// A write waits for room among the requests to the webhook, and no longer than its request lasts.
+func TestConversionForWriteWaitsForRoom(t *testing.T) {
+	d := &definition{lines: &lines{}}
+	d.conversions = newConversions(d)
+	for range requestsOfAll {
+		if err := d.conversions.enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.convert(ctx, map[string]any{}, "v1", "v2"); !errors.Is(err, context.Canceled) {
+		t.Errorf("without room: %v", err)
+	}
+	if n := len(d.lines.free); n > 0 {
+		t.Error("the webhook has a connection")
+	}
+	d.conversions.leave()
+	if err := d.conversions.enter(t.Context()); err != nil || len(d.conversions.room) != requestsOfAll {
+		t.Errorf("%v, %d requests", err, len(d.conversions.room))
+	}
+}
