@@ -23,15 +23,15 @@ const (
 var probing user.Info = &user.DefaultInfo{Name: "system:kube-aggregator", Groups: []string{user.SystemPrivilegedGroup}}
 
 // Probe requests the discovery of the version from the server of an APIService. It implements controllers.Prober. A nil error means that
-// the server answers, or that the APIService has no server any more. The first success decides, and the other requests are left to end
-// by themselves, as in upstream: a server logs an error for each canceled request.
-func (a *Aggregator) Probe(ctx context.Context, gv schema.GroupVersion) error {
+// the server answers, or that the APIService has no server any more. Without asked, no request could be made. The first success decides,
+// and the other requests are left to end by themselves, as in upstream: a server logs an error for each canceled request.
+func (a *Aggregator) Probe(ctx context.Context, gv schema.GroupVersion) (asked bool, err error) {
 	b, err := a.Find(ctx, gv)
 	if b == nil || err != nil {
-		return err
+		return false, err
 	}
 	if b.transportErr != nil {
-		return b.transportErr
+		return false, b.transportErr
 	}
 	results := make(chan error, attempts)
 	for range attempts {
@@ -39,10 +39,10 @@ func (a *Aggregator) Probe(ctx context.Context, gv schema.GroupVersion) error {
 	}
 	for range attempts {
 		if err = <-results; err == nil {
-			return nil
+			return true, nil
 		}
 	}
-	return err
+	return true, err
 }
 
 func (b *Backend) probe(ctx context.Context, path string) error {

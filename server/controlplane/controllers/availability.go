@@ -24,42 +24,47 @@ import (
 
 // Prober probes the servers behind APIServices.
 type Prober interface {
-	// Probe asks the server of a group version for its discovery, and returns why it does not answer. It may take some seconds.
-	Probe(ctx context.Context, gv schema.GroupVersion) error
+	// Probe asks the server of a group version for its discovery, and returns why it does not answer, or, without asked, why it cannot be asked. It
+	// may take some seconds.
+	Probe(ctx context.Context, gv schema.GroupVersion) (asked bool, err error)
 }
 
 // judge decides whether the server of an APIService is available, with upstream's reasons and messages. failed: the server
-// was probed and did not answer, so another check follows soon.
-func (a *availability) judge(ctx context.Context, is *apiregistrationv1.APIService) (c apiregistration.APIServiceCondition, failed bool) {
+// was probed and did not answer, so another check follows soon. An error says that it is not known, because the server cannot be probed.
+func (a *availability) judge(ctx context.Context, is *apiregistrationv1.APIService) (c apiregistration.APIServiceCondition, failed bool, err error) {
 	namespace, name, port := is.Spec.Service.Namespace, is.Spec.Service.Name, *is.Spec.Service.Port
 	lister := behind.New(a.Store, a.Registry).With(ctx, resources.At{Match: resources.MostRecent})
 	service, err := lister.Service(namespace, name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return available(apiregistration.ConditionFalse, "ServiceNotFound", "service/%s in %q is not present", name, namespace), false
+		return available(apiregistration.ConditionFalse, "ServiceNotFound", "service/%s in %q is not present", name, namespace), false, nil
 	case err != nil:
-		return available(apiregistration.ConditionUnknown, "ServiceAccessError", "service/%s in %q cannot be checked due to: %v", name, namespace, err), true
+		return available(apiregistration.ConditionUnknown, "ServiceAccessError", "service/%s in %q cannot be checked due to: %v", name, namespace, err), true, nil
 	}
 	if service.Spec.Type == corev1.ServiceTypeClusterIP {
 		i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port })
 		if i < 0 {
-			return available(apiregistration.ConditionFalse, "ServicePortError", "service/%s in %q is not listening on port %d", name, namespace, port), false
+			return available(apiregistration.ConditionFalse, "ServicePortError", "service/%s in %q is not listening on port %d", name, namespace, port), false, nil
 		}
 		all, err := lister.GetEndpointSlices(namespace, name)
 		switch portName := service.Spec.Ports[i].Name; {
 		case err != nil:
-			return available(apiregistration.ConditionUnknown, "EndpointsAccessError", "service/%s in %q cannot be checked due to: %v", name, namespace, err), true
+			return available(apiregistration.ConditionUnknown, "EndpointsAccessError", "service/%s in %q cannot be checked due to: %v", name, namespace, err), true, nil
 		case len(all) == 0:
-			return available(apiregistration.ConditionFalse, "EndpointsNotFound", "cannot find endpointslices for service/%s in %q", name, namespace), false
+			return available(apiregistration.ConditionFalse, "EndpointsNotFound", "cannot find endpointslices for service/%s in %q", name, namespace), false, nil
 		case !slices.ContainsFunc(all, func(s *discoveryv1.EndpointSlice) bool { return serves(s, portName) }):
 			return available(apiregistration.ConditionFalse, "MissingEndpoints",
-				"endpointslices for service/%s in %q have no addresses with port name %q", name, namespace, portName), false
+				"endpointslices for service/%s in %q have no addresses with port name %q", name, namespace, portName), false, nil
 		}
 	}
-	if err := a.Prober.Probe(ctx, schema.GroupVersion{Group: is.Spec.Group, Version: is.Spec.Version}); err != nil {
-		return available(apiregistration.ConditionFalse, "FailedDiscoveryCheck", "%v", err), true
+	asked, err := a.Prober.Probe(ctx, schema.GroupVersion{Group: is.Spec.Group, Version: is.Spec.Version})
+	switch {
+	case err != nil && !asked:
+		return c, true, err // as in upstream, the status stays
+	case err != nil:
+		return available(apiregistration.ConditionFalse, "FailedDiscoveryCheck", "%v", err), true, nil
 	}
-	return available(apiregistration.ConditionTrue, "Passed", "all checks passed"), false
+	return available(apiregistration.ConditionTrue, "Passed", "all checks passed"), false, nil
 }
 
 // serves tells whether an EndpointSlice has a ready endpoint and the port.
@@ -125,9 +130,13 @@ func (a *availability) look(ctx context.Context, name string, c *check) bool {
 	if is.Spec.Service == nil {
 		return true // package controlplane maintains the status of this APIService
 	}
-	judged, failed := a.judge(ctx, is)
+	judged, failed, err := a.judge(ctx, is)
 	if ctx.Err() != nil {
 		return true
+	}
+	if err != nil {
+		a.failed(ctx, name, err)
+		return false
 	}
 	c.mu.Lock()
 	c.told = judged
