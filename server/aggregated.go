@@ -44,7 +44,7 @@ func versionOf(path string) (schema.GroupVersion, bool) {
 	return schema.GroupVersion{Group: group, Version: version}, ok && group != "" && version != ""
 }
 
-// local returns the versions of APIServices without a Service that the catalog lacks or has at other priorities; see Aggregator.Local.
+// local returns the versions of APIServices that the catalog lacks or has at other priorities; see Aggregator.Local.
 func (s *Server) local(ctx context.Context, catalog *resources.Catalog) ([]discovery.ExternalVersion, error) {
 	if s.Aggregator == nil {
 		return nil, nil

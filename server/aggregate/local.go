@@ -22,7 +22,7 @@ type locals struct {
 
 type localsKey struct{ owner *Aggregator }
 
-// Local returns the versions of APIServices without a Service that a catalog does not have (those that a user created, and those of
+// Local returns the versions of APIServices that a catalog does not have (those that other servers serve, those that a user created, and those of
 // definitions that are not established), and those that it has at other priorities. It reads the watch cache, which is most recent for a
 // request that has asked for the most recent types before. Its errors are those of resources.Reader.
 func (a *Aggregator) Local(ctx context.Context, catalog *resources.Catalog) ([]discovery.ExternalVersion, error) {
@@ -71,13 +71,12 @@ func (a *Aggregator) localVersion(catalog *resources.Catalog, t *resources.Type,
 	if group, version := served(catalog, gv); version != nil {
 		// There is an APIService for each served version. Unchanged ones are recognised without decoding them.
 		spec := gjson.GetBytes(o.Data, "spec")
-		if spec.Get("service").Exists() ||
-			spec.Get("groupPriorityMinimum").Int() == int64(group.Priority) && spec.Get("versionPriority").Int() == int64(version.Priority) {
+		if spec.Get("groupPriorityMinimum").Int() == int64(group.Priority) && spec.Get("versionPriority").Int() == int64(version.Priority) {
 			return nil, nil
 		}
 	}
 	b, err := a.backendOf(t, o)
-	if err != nil || !b.local() {
+	if err != nil {
 		return nil, err
 	}
 	return &discovery.ExternalVersion{GroupVersion: gv, GroupPriority: int(b.group), VersionPriority: int(b.priority)}, nil

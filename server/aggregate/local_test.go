@@ -104,3 +104,27 @@ func TestPrioritiesOfDefinedVersions(t *testing.T) {
 	}
 	f.must("GET", "/apis/clash.io/v1/clashes", "")
 }
+
+// An APIService with a Service is in the older documents of groups at once, before its server has said what it serves.
+func TestGroupsOfOtherServersAtOnce(t *testing.T) {
+	f := newFixture(t)
+	f.stopControllers() // nobody asks the server
+	f.register()
+	if got := gjson.Get(f.must("GET", "/apis/apples.example.com", ""), "versions.#.groupVersion").Raw; got != `["apples.example.com/v1"]` {
+		t.Error(got)
+	}
+	f.must("POST", apiServices, `{"metadata":{"name":"v2.apples.example.com"},"spec":{"group":"apples.example.com","version":"v2","groupPriorityMinimum":19000,
+		"versionPriority":20,"service":{"namespace":"default","name":"ext"}}}`)
+	groups := gjson.Get(f.must("GET", "/apis", ""), "groups")
+	if got := groups.Get("1.versions.#.version").Raw; groups.Get("1.name").Str != "apples.example.com" || got != `["v2","v1"]` {
+		t.Errorf("the second group is %s", groups.Get("1"))
+	}
+	if found := gjson.Get(f.must("GET", "/apis", "", "Accept", aggregated), `items.#(metadata.name="apples.example.com")`); found.Exists() {
+		t.Error(found)
+	}
+	f.must("DELETE", apiServices+"/v2.apples.example.com", "")
+	f.must("DELETE", apiServices+"/v1.apples.example.com", "")
+	if code, _ := f.send("GET", "/apis/apples.example.com", ""); code != http.StatusNotFound {
+		t.Error(code)
+	}
+}

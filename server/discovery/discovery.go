@@ -34,8 +34,8 @@ type Options struct {
 	ServerAddress func(*http.Request) string
 	// External returns the resources of other servers, the same value until they change; its result may be nil. Nil: there are no other servers.
 	External func() *External
-	// Local returns the versions that are registered but not in the catalog, and those registered with other priorities than the catalog's. The
-	// older documents of groups include both, and aggregated discovery neither. Nil: there are none.
+	// Local returns the versions that are registered but not in the catalog, those of other servers included, and those registered with other
+	// priorities than the catalog's. The older documents of groups include them, and aggregated discovery does not. Nil: there are none.
 	Local func(context.Context, *resources.Catalog) ([]ExternalVersion, error)
 	// CBOR is set if it is among the encodings.
 	CBOR bool
