@@ -112,16 +112,19 @@ func (g *Group) spec() *GroupSpec {
 	return spec
 }
 
-// without returns what the group serves and its replacement (nil: none) no longer serves, or serves with other bytes.
-func (g *Group) without(after *Group) []*Served {
+// without returns what the group serves and its replacement (nil: none) no longer serves, or serves with other bytes, and what it only serves
+// without some selectable fields (narrowed).
+func (g *Group) without(after *Group) (ended, narrowed []*Served) {
 	if g == nil {
-		return nil
+		return nil, nil
 	}
-	var ended []*Served
 	for in, s := range g.served {
-		if after == nil || after.served[in] == nil || after.served[in].life != s.life {
+		switch {
+		case after == nil || after.served[in] == nil || after.served[in].life != s.life:
 			ended = append(ended, s)
+		case after.served[in].selects != s.selects && s.selects != nil:
+			narrowed = append(narrowed, s)
 		}
 	}
-	return ended
+	return ended, narrowed
 }

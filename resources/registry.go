@@ -75,7 +75,7 @@ func (r *Registry) Edit(change func(*Edit)) {
 	change(e)
 	after := &Catalog{groups: slices.Clone(before.groups), replaced: make(chan struct{})}
 	changed := make(map[string]*Group, len(e.changed))
-	var ended []*Served
+	var ended, narrowed []*Served
 	for name, spec := range e.changed {
 		old, _ := before.Group(name)
 		after.remove(old)
@@ -85,22 +85,28 @@ func (r *Registry) Edit(change func(*Edit)) {
 			after.insert(now)
 		}
 		changed[name] = now
-		ended = append(ended, old.without(now)...)
+		e, n := old.without(now)
+		ended, narrowed = append(ended, e...), append(narrowed, n...)
 	}
 	after.byName = before.byName.with(changed)
 	close(r.current.Swap(after).replaced)
 	for _, s := range ended {
 		s.life.end()
 	}
-	if len(ended) > 0 {
+	for _, s := range slices.Concat(ended, narrowed) {
+		if s.selects != nil {
+			s.selects.end()
+		}
+	}
+	if len(ended)+len(narrowed) > 0 {
 		for _, f := range r.whenEnded {
 			f(ended)
 		}
 	}
 }
 
-// WhenEnded registers f, which is called with the versions that have ended (Served.Ended) whenever some have. f must not block, and
-// must not change the Registry.
+// WhenEnded registers f, which is called with the versions that have ended (Served.Ended) whenever some have, or a selection has
+// (Served.SelectionEnded). f must not block, and must not change the Registry.
 func (r *Registry) WhenEnded(f func(ended []*Served)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -16,13 +17,18 @@ type Served struct {
 
 	asStored bool
 	life     *life
-	memo     memo
+	// selects is the life of the selectable fields; nil: there are none that may go.
+	selects *life
+	memo    memo
 }
 
 // newServed returns the Served of a type in a version: the one of the earlier group (before, may be nil) when nothing
 // has changed.
 func newServed(t *Type, gv schema.GroupVersion, versions []schema.GroupVersion, before *Group) *Served {
-	s := &Served{Type: t, GroupVersionKind: gv.WithKind(t.Kind), Versions: versions, life: &life{ended: make(chan struct{})}}
+	s := &Served{Type: t, GroupVersionKind: gv.WithKind(t.Kind), Versions: versions, life: newLife()}
+	if len(t.selectable()) > 0 {
+		s.selects = newLife()
+	}
 	if before == nil {
 		return s
 	}
@@ -34,8 +40,19 @@ func newServed(t *Type, gv schema.GroupVersion, versions []schema.GroupVersion, 
 		return old
 	case old.Type == t || t.Form != "" && t.Form == old.Form:
 		s.life = old.life
+		if s.selects != nil && !slices.ContainsFunc(old.selectable(), func(f string) bool { return !slices.Contains(t.selectable(), f) }) {
+			s.selects = cmp.Or(old.selects, s.selects)
+		}
 	}
 	return s
+}
+
+// selectable are the fields that objects define as selectable (OpenAPI.SelectableFields), which may go while the type stays.
+func (t *Type) selectable() []string {
+	if t.OpenAPI == nil {
+		return nil
+	}
+	return t.OpenAPI.SelectableFields
 }
 
 // GVR is the resource in the version it is served in.
@@ -57,6 +74,14 @@ func (s *Served) Ended() <-chan struct{} {
 	return s.life.ended
 }
 
+// SelectionEnded is closed when Ended is, and when one of the selectable fields of a definition goes: watches that select by them then end.
+func (s *Served) SelectionEnded() <-chan struct{} {
+	if s.selects == nil {
+		return s.Ended()
+	}
+	return s.selects.ended
+}
+
 // Memo returns the result of build for this type in this version under a key, building it once: a field manager, say.
 // It is dropped with the last catalog that has the Served.
 func (s *Served) Memo(key any, build func() (any, error)) (any, error) { return s.memo.get(key, build) }
@@ -67,6 +92,8 @@ type life struct {
 	once  sync.Once
 	ended chan struct{}
 }
+
+func newLife() *life { return &life{ended: make(chan struct{})} }
 
 func (l *life) end() { l.once.Do(func() { close(l.ended) }) }
 

@@ -33,7 +33,7 @@ func (h *Handlers) watch(q *request) error {
 	}
 	// Waiting for the revision does not count towards the watch's timeout: the client gets the error for a future revision, whatever timeout it has
 	// set.
-	w := &watchStream{h: h, q: q, opts: opts, early: q.ctx, began: beganOf(q.ctx), watchers: q.watcherCount(), sent: h.sent.of(q.gvr()), life: q.served.Ended()}
+	w := &watchStream{h: h, q: q, opts: opts, early: q.ctx, began: beganOf(q.ctx), watchers: q.watcherCount(), sent: h.sent.of(q.gvr()), life: lifeOf(q.served, opts.FieldSelector)}
 	w.watchers.Add(1)
 	h.watches.Add(1)
 	defer func() {
@@ -133,7 +133,7 @@ type watchStream struct {
 	selection selection
 	events    *codec.Events
 	catalog   <-chan struct{} // Catalog.Replaced of the last one searched for a type that replaces the watched one
-	life      <-chan struct{} // Served.Ended; that of a replacement is the same
+	life      <-chan struct{} // lifeOf the type; that of a replacement is the same
 
 	early  context.Context    // the request's context
 	cancel context.CancelFunc // ends the watch; nil until it has started

@@ -239,7 +239,7 @@ func (w *watchStream) follow() error {
 		if err := w.endWithDefinition(); err != nil {
 			return err
 		}
-	case s.Ended() != w.q.served.Ended() || s.Requires != nil && !selectsBy(s, w.opts.FieldSelector):
+	case lifeOf(s, w.opts.FieldSelector) != w.life:
 		return &resources.ExpiredError{Requested: w.position, Oldest: w.position + 1}
 	case s != w.q.served:
 		w.q.served = s
@@ -252,15 +252,14 @@ func (w *watchStream) follow() error {
 	return nil
 }
 
-// selectsBy tells whether custom resources can be selected by all fields of a selector; conversion does not rename these fields.
-func selectsBy(s *resources.Served, selector fields.Selector) bool {
-	if selector == nil {
-		return true
+// lifeOf is closed when watches with a selector have to end: those by a field that a definition makes selectable end also when such a field goes.
+func lifeOf(s *resources.Served, selector fields.Selector) <-chan struct{} {
+	if selector == nil || !slices.ContainsFunc(selector.Requirements(), func(r fields.Requirement) bool {
+		return r.Field != "metadata.name" && r.Field != "metadata.namespace"
+	}) {
+		return s.Ended()
 	}
-	return !slices.ContainsFunc(selector.Requirements(), func(r fields.Requirement) bool {
-		_, _, err := s.Scheme.ConvertFieldLabel(s.GroupVersionKind, r.Field, r.Value)
-		return err != nil
-	})
+	return s.SelectionEnded()
 }
 
 // endWithDefinition sets last, the last revision at which objects were written that the current type can render: that of the definition that no
