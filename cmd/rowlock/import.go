@@ -169,12 +169,12 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) (
 	return nil
 }
 
-// print prints which objects are imported and which are not, the definitions whose objects are pruned later, and what the source may lack.
+// print prints which objects are imported and which are not, the definitions whose objects are not pruned, and what the source may lack.
 func (i *importer) print(out io.Writer) {
 	i.report.print(out)
 	if names := i.types.Unpruned(); len(names) > 0 {
-		fmt.Fprintf(out, "With spec.preserveUnknownFields, %d: their objects come as they are, and lose what their schema does not have when they are next written;\n"+
-			"what is to stay needs x-kubernetes-preserve-unknown-fields in the schema\n", len(names))
+		fmt.Fprintf(out, "With spec.preserveUnknownFields, %d: their objects come as they are, and keep what their schema does not have;\n"+
+			"once the field is removed, what is to stay needs x-kubernetes-preserve-unknown-fields in the schema\n", len(names))
 		printKeys(out, names)
 	}
 	if etcd.LacksLog(i.snapshot) {

@@ -82,11 +82,11 @@ func (d *definition) coerceBy(u *unstructured.Unstructured, how coercion, find s
 	if own && d.clean(u.GroupVersionKind().Version, u.Object) {
 		return nil, nil
 	}
-	return coerceWhole(u, own, how, find)
+	return coerceWhole(u, own, !d.unpruned, how, find)
 }
 
-// coerceWhole is coerceBy for an object whose kind is the definition's own, or not.
-func coerceWhole(u *unstructured.Unstructured, own bool, how coercion, find schemaFinder) (unknown []string, err error) {
+// coerceWhole is coerceBy for an object whose kind is the definition's own, or not. Without prunes, fields that the schema does not have stay.
+func coerceWhole(u *unstructured.Unstructured, own, prunes bool, how coercion, find schemaFinder) (unknown []string, err error) {
 	kind, hasKind, err := unstructured.NestedString(u.Object, "kind")
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func coerceWhole(u *unstructured.Unstructured, own bool, how coercion, find sche
 			return nil, err
 		}
 		if ok {
-			paths, err := coerceFields(u.Object, s, how)
+			paths, err := coerceFields(u.Object, s, prunes, how)
 			if err != nil {
 				return nil, err
 			}
@@ -128,9 +128,11 @@ func coerceWhole(u *unstructured.Unstructured, own bool, how coercion, find sche
 }
 
 // coerceFields coerces the fields of an object other than metadata.
-func coerceFields(object map[string]any, s *structuralschema.Structural, how coercion) (unknown []string, err error) {
-	unknown = structuralpruning.PruneWithOptions(object, s, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: how.ReturnUnknownFieldPaths})
-	structuraldefaulting.PruneNonNullableNullsWithoutDefaults(object, s)
+func coerceFields(object map[string]any, s *structuralschema.Structural, prunes bool, how coercion) (unknown []string, err error) {
+	if prunes {
+		unknown = structuralpruning.PruneWithOptions(object, s, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: how.ReturnUnknownFieldPaths})
+		structuraldefaulting.PruneNonNullableNullsWithoutDefaults(object, s)
+	}
 	wrong, paths := schemaobjectmeta.CoerceWithOptions(nil, object, s, false, how)
 	if wrong != nil {
 		return nil, wrong
@@ -140,7 +142,7 @@ func coerceFields(object map[string]any, s *structuralschema.Structural, how coe
 
 // prune drops the fields that the schema of a version does not have.
 func (d *definition) prune(version string, object map[string]any) {
-	if d.clean(version, object) {
+	if d.unpruned || d.clean(version, object) {
 		return
 	}
 	if s, ok, _ := d.known(version); ok {

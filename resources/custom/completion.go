@@ -28,7 +28,7 @@ func Completion(d *v1.CustomResourceDefinition, version string) (func(u *unstruc
 	}
 	find := func(string) (*structuralschema.Structural, bool, error) { return s, s != nil, nil }
 	return func(u *unstructured.Unstructured) error {
-		if _, err := coerceWhole(u, true, coercion{DropInvalidFields: true}, find); err != nil {
+		if _, err := coerceWhole(u, true, true, coercion{DropInvalidFields: true}, find); err != nil {
 			return err
 		}
 		repairGeneration(u)

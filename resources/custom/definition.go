@@ -29,6 +29,8 @@ type definition struct {
 	leaving, waiting bool
 	// broken: its names are accepted and it is not established. namespaced is its scope.
 	broken, namespaced bool
+	// unpruned: its objects keep the fields that its schemas do not have (spec.preserveUnknownFields). It was imported.
+	unpruned bool
 	// claimed are the versions that it would serve.
 	claimed []string
 	// sums identify the schemas of its versions, texts are their positions in its text, and compiled caches their compiled forms.
@@ -66,7 +68,7 @@ func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, l 
 		return nil, err
 	}
 	d.sums, d.texts, d.origin = crd.sums, crd.texts, originOf(&crd.CustomResourceDefinition)
-	d.leaving = crd.DeletionTimestamp != nil
+	d.leaving, d.unpruned = crd.DeletionTimestamp != nil, crd.Spec.PreserveUnknownFields
 	named, established := conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.NamesAccepted), conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.Established)
 	d.waiting, d.broken = !named || !established, named && !established
 	d.namespaced, d.claimed = crd.Spec.Scope == apiextensionsv1.NamespaceScoped, claimedBy(&crd.CustomResourceDefinition)
@@ -253,7 +255,7 @@ func (d *definition) openAPIOf(version string, v2 bool) (*spec.Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema of %s in version %s: %w", d.name, version, err)
 	}
-	if structural.XPreserveUnknownFields && v2 {
+	if (structural.XPreserveUnknownFields || d.unpruned) && v2 {
 		return nil, nil // kubectl would take the named fields for all fields
 	}
 	structural = structural.Unfold()

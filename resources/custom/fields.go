@@ -21,7 +21,7 @@ import (
 type fieldTypes struct {
 	get  func() (managedfields.TypeConverter, error)
 	keep func(key any, build func() (any, error)) (any, error)
-	// stored is the text of the schema of a version, empty if there is none.
+	// stored is the text of the schema of a version, empty if there is none, or if objects have fields that it does not have.
 	stored func(version string) []byte
 }
 
@@ -76,7 +76,7 @@ func (d *definition) newFieldTypes(crd *apiextensionsv1.CustomResourceDefinition
 			}
 			definitions[d.group+"."+version+"."+d.kind] = s
 		}
-		return managedfields.NewTypeConverter(definitions, false)
+		return managedfields.NewTypeConverter(definitions, d.unpruned)
 	}
 	room := int64(size) * fieldsCost
 	return fieldTypes{
@@ -89,6 +89,9 @@ func (d *definition) newFieldTypes(crd *apiextensionsv1.CustomResourceDefinition
 		},
 		keep: func(key any, build func() (any, error)) (any, error) { return d.compiled.get(key, room, build) },
 		stored: func(version string) []byte {
+			if d.unpruned {
+				return nil
+			}
 			text, _ := d.schemaText(version)
 			return bytes.Clone(text) // a clone: the result keeps parts of it
 		},

@@ -47,7 +47,7 @@ func (o origin) with(before origin) []string {
 // showsAs reports whether a version shows every object by the same bytes as in the definition before. gap: there were other definitions between the
 // two, and a webhook that was removed and restored may have changed.
 func (d *definition) showsAs(before *definition, version string, gap bool) bool {
-	if d.origin.uid != before.origin.uid || d.kind != before.kind || d.sums.of(version).shape != before.sums.of(version).shape {
+	if d.origin.uid != before.origin.uid || d.kind != before.kind || d.unpruned != before.unpruned || d.sums.of(version).shape != before.sums.of(version).shape {
 		return false
 	}
 	converts := d.conversions != nil

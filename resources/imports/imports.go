@@ -127,8 +127,7 @@ func placeOf(r schema.GroupResource) string {
 // Definitions is the prefix of the keys of definitions of custom resources, which have to be imported before all others.
 func (i *Importer) Definitions() string { return i.prefix + crdPlace + "/" }
 
-// Unpruned are the imported definitions whose objects kube-apiserver does not prune (spec.preserveUnknownFields). Their objects are imported
-// unchanged, and the next write of one drops the fields that the schema does not have.
+// Unpruned are the imported definitions whose objects are not pruned (spec.preserveUnknownFields). Their objects are imported unchanged.
 func (i *Importer) Unpruned() (names []string) {
 	for _, d := range i.defined {
 		if d.Spec.PreserveUnknownFields {
