@@ -128,3 +128,30 @@ func TestGroupsOfOtherServersAtOnce(t *testing.T) {
 		t.Error(code)
 	}
 }
+
+// Requests of a version go to the server behind its APIService, also when a definition of that version is created after it.
+func TestDefinitionBehindAPIService(t *testing.T) {
+	f := newFixture(t)
+	f.register()
+	f.condition("Passed")
+	f.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"metadata":{"name":"plums.apples.example.com"},"spec":{"group":"apples.example.com",
+		"scope":"Namespaced","names":{"plural":"plums","kind":"Plum"},"versions":[
+			{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}},
+			{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+	const plums = "/namespaces/default/plums"
+	if answer := f.must("GET", apples+plums, ""); gjson.Get(answer, "uri").Str != apples+plums {
+		t.Errorf("v1 is answered here: %s", answer)
+	}
+	const here = "/apis/apples.example.com/v2" + plums
+	if answer := f.must("GET", here, ""); gjson.Get(answer, "kind").Str != "PlumList" {
+		t.Errorf("v2 is not answered here: %s", answer)
+	}
+	if got := gjson.Get(f.must("GET", "/apis/apples.example.com", ""), "versions.#.version").Raw; got != `["v2","v1"]` {
+		t.Errorf("the versions are %s", got)
+	}
+	service := gjson.Get(f.must("GET", apiServices+"/v1.apples.example.com", ""), "spec.service.name").Str
+	f.must("DELETE", apiServices+"/v1.apples.example.com", "")
+	if answer := f.must("GET", apples+plums, ""); service != "ext" || gjson.Get(answer, "kind").Str != "PlumList" {
+		t.Errorf("without the APIService of %q v1 is answered by another server: %s", service, answer)
+	}
+}

@@ -7,10 +7,10 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// imported replaces text in the stored definition of widgets: the result is as a definition of an earlier release, which no client can write.
-func (a *api) imported(old, replacement string) {
+// imported replaces text in a stored definition: the result is as a definition of an earlier release, which no client can write.
+func (a *api) imported(name, old, replacement string) {
 	a.Helper()
-	key := resources.Key{Resource: "customresourcedefinitions.apiextensions.k8s.io", Name: "widgets.example.com"}
+	key := resources.Key{Resource: "customresourcedefinitions.apiextensions.k8s.io", Name: name}
 	o, err := a.store.Get(a.Context(), key, resources.At{Match: resources.MostRecent})
 	if err != nil {
 		a.Fatal(err)
@@ -36,7 +36,7 @@ func TestPreserveUnknownFields(t *testing.T) {
 		const definition = definitions + "/widgets.example.com"
 		v1, v2 := widgetVersion("v1", schema, true), widgetVersion("v2", schema, false)
 		a.run(exchange{do: "POST " + definitions, body: widgetDefinition(v1, v2), code: 201})
-		a.imported(`"scope":`, `"preserveUnknownFields":true,"scope":`)
+		a.imported("widgets.example.com", `"scope":`, `"preserveUnknownFields":true,"scope":`)
 		const whole = `{"null":null,"other":{"a":[1]},"size":1}`
 		a.run(exchange{do: "GET " + widgets, code: 200}, exchange{do: "GET " + widgets, code: 200},
 			exchange{do: "POST " + widgets + "?fieldValidation=Strict", body: widget("a", whole), code: 201, says: says{"spec": whole}},
@@ -58,4 +58,68 @@ func TestPreserveUnknownFields(t *testing.T) {
 			exchange{do: "GET " + widgetsAsV2 + "/b", code: 200, says: says{"spec": `{"size":1}`}},
 			exchange{do: "PATCH " + definition, header: asMergePatch, body: `{"spec":{"preserveUnknownFields":true}}`, code: 422})
 	})
+}
+
+// Imported schemas that are not structural are served, and named in a condition until they are mended. The texts are kube-apiserver's.
+func TestNonStructuralSchema(t *testing.T) {
+	onEveryDatabase(t, func(t *testing.T, a *api) {
+		a.TB = t
+		const schema, definition = `{"type":"object","properties":{"size":{"type":"integer"}}}`, definitions + "/widgets.example.com"
+		const preserves = "spec.preserveUnknownFields: Invalid value: true: must be false"
+		const untyped = "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[size].type: Required value: must not be empty for specified object fields"
+		condition := func(reason, message string) says {
+			status := "True"
+			if message == "-" {
+				status = "-"
+			}
+			const c = `status.conditions.#(type=="NonStructuralSchema").`
+			return says{c + "status": status, c + "reason": reason, c + "message": message}
+		}
+		edit := func(patch string, says says) exchange {
+			return exchange{do: "PATCH " + definition, header: asMergePatch, body: patch, code: 200, says: says}
+		}
+		a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", schema, true)), code: 201, says: condition("-", "-")})
+		a.imported("widgets.example.com", `"scope":`, `"preserveUnknownFields":true,"scope":`)
+		a.imported("widgets.example.com", `"size":{"type":"integer"}`, `"size":{}`)
+		a.run(edit(`{"metadata":{"labels":{"a":"b"}}}`, condition("Violations", "["+preserves+", "+untyped+"]")),
+			exchange{do: "POST " + widgets, body: widget("a", `{"size":"any","other":1}`), code: 201, says: says{"spec": `{"other":1,"size":"any"}`}},
+			exchange{do: "PATCH " + widgets + "/a", header: asMergePatch, body: `{"spec":{"size":2}}`, code: 200, says: says{"spec": `{"other":1,"size":2}`}},
+			exchange{do: "PATCH " + definition, header: asMergePatch, body: `{"spec":{"preserveUnknownFields":false}}`, code: 422},
+			edit(`{"spec":{"versions":[`+widgetVersion("v1", schema, true)+`]}}`, condition("Violations", preserves)),
+			edit(`{"spec":{"preserveUnknownFields":false}}`, condition("-", "-")),
+			exchange{do: "GET " + widgets + "/a", code: 200, says: says{"spec": `{"size":2}`}})
+	})
+}
+
+// A definition in a group of the community has a condition that says whether its API was approved (KEP-1111). The texts are kube-apiserver's. Only
+// imported definitions have no annotation, or an invalid one.
+func TestApprovalOfCommunityGroups(t *testing.T) {
+	a := newAPI(t)
+	const name, url = "widgets.example.k8s.io", "https://github.com/kubernetes/kubernetes/pull/1111"
+	const annotation = `"api-approved.kubernetes.io":`
+	const missing, see = `protected groups must have approval annotation "api-approved.kubernetes.io"`, ", see https://github.com/kubernetes/enhancements/pull/1111"
+	const definition = definitions + "/" + name
+	is := func(status, reason, message string) says {
+		const c = `status.conditions.#(type=="KubernetesAPIApprovalPolicyConformant").`
+		return says{c + "status": status, c + "reason": reason, c + "message": message}
+	}
+	body := func(annotations string) string {
+		return strings.NewReplacer("example.com", "example.k8s.io", `"metadata":{`, `"metadata":{"annotations":{`+annotations+`},`).Replace(widgetDefinition(widgetVersion("v1", widgetSpec, true)))
+	}
+	edit := func(patch string, code int, says says) exchange {
+		return exchange{do: "PATCH " + definition, header: asMergePatch, body: `{"metadata":` + patch + `}`, code: code, says: says}
+	}
+	approved := is("True", "ApprovedAnnotation", "approved in "+url)
+	a.run(exchange{do: "POST " + definitions, body: body(""), code: 422}, exchange{do: "POST " + definitions, body: body(annotation + `"me"`), code: 422},
+		exchange{do: "POST " + definitions, body: body(annotation + `"` + url + `"`), code: 201, says: approved},
+		edit(`{"annotations":{`+annotation+`"unapproved, for a test"}}`, 200, is("False", "UnapprovedAnnotation", `not approved: "unapproved, for a test"`)),
+		edit(`{"annotations":{`+annotation+`"me"}}`, 422, nil), edit(`{"annotations":{`+annotation+`null}}`, 422, nil),
+		edit(`{"annotations":{`+annotation+`"`+url+`"}}`, 200, approved),
+		exchange{do: "GET /apis/example.k8s.io/v1/widgets", code: 200})
+	a.imported(name, annotation+`"`+url+`"`, annotation+`"me"`)
+	a.run(edit(`{"labels":{"a":"b"}}`, 200, is("False", "InvalidAnnotation", missing+` with either a URL or a reason starting with "unapproved"`+see)))
+	a.imported(name, annotation+`"me"`, `"other":"me"`)
+	a.run(edit(`{"labels":{"a":"c"}}`, 200, is("False", "MissingAnnotation", missing+see)),
+		exchange{do: "GET /apis/example.k8s.io/v1/widgets", code: 200},
+		edit(`{"annotations":{`+annotation+`"`+url+`"}}`, 200, approved))
 }
