@@ -249,7 +249,7 @@ func (t *Type) newDraft(ctx context.Context, hub runtime.Object, in schema.Group
 	}
 	d, ok := DraftOf(data)
 	d.sent, d.selfLink = sent, selfLink
-	if len(data) >= measured && len(parts) == 0 {
+	if len(data) >= measured && !t.storedAsJSON() {
 		d.Protobuf = protobufSize(versioned)
 	}
 	if !ok {
@@ -262,6 +262,11 @@ func (t *Type) newDraft(ctx context.Context, hub runtime.Object, in schema.Group
 	}
 	err = t.describe(&d, hub)
 	return d, err
+}
+
+// storedAsJSON reports whether kube-apiserver stores the type as JSON, although it has protobuf: the servers of these groups do (their LegacyCodec).
+func (t *Type) storedAsJSON() bool {
+	return t.Group == "apiextensions.k8s.io" || t.Group == "apiregistration.k8s.io"
 }
 
 // measured is how many bytes of JSON an object has before it is measured in protobuf, too.

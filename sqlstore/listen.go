@@ -54,8 +54,7 @@ func (l *listener) lookElsewhere() {
 }
 
 // unlessSilent calls look, which asks through the connection that listens. While that takes longer than limits.ping, it reads the log through another
-// one: a connection that was lost silently is given up only after limits.read, because the locks of the session go with it and a database may be slow
-// for a moment, but what other servers have revoked must not count for that long.
+// one: what other servers have revoked must not count until limits.read, after which a connection that was lost silently is given up.
 func (l *listener) unlessSilent(look func() error) error {
 	ctx, cancel := context.WithCancel(l.ctx)
 	var aside sync.WaitGroup

@@ -121,35 +121,42 @@ func (p *peers) step(ctx context.Context, from asker, revision int64) (*page, er
 	return found, err
 }
 
-// page reads the next page of the log. If there is no answer within limits.ping, it asks through a new connection as well, and the first answer counts:
-// a connection may be lost without a sign, and all that read the log wait for this page.
+// page reads the next page of the log. If nothing of it has come within limits.ping, it asks through a new connection as well, and the first answer
+// counts, within limits.read: a connection may be lost without a sign, and all that read the log wait for this page. A connection that listens and
+// did not answer is given up then, with the locks of its session.
 func (p *peers) page(ctx context.Context, from asker, after int64) (*page, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var second *page
-	done := make(chan struct{})
+	second := make(chan *page, 1)
 	silent := time.AfterFunc(p.db.limits.ping, func() {
-		defer close(done)
-		if second = p.pageAfresh(ctx, after); second != nil {
+		found := p.pageAfresh(ctx, after)
+		second <- found
+		if found != nil {
 			cancel()
 		}
 	})
-	found, err := pageAfter(ctx, from, after)
-	if silent.Stop() {
+	answers := false
+	answered := func() { answers = silent.Stop() || answers }
+	found, err := pageAfter(context.WithValue(ctx, answering{}, answered), from, after)
+	if answered(); answers {
 		return found, err
 	}
 	if err == nil {
-		cancel()
+		return found, nil
 	}
-	<-done
-	if err != nil && second != nil {
-		return second, nil
+	if fresh := <-second; fresh != nil {
+		return fresh, nil
 	}
-	return found, err
+	return nil, err
 }
+
+// answering is the key of a context whose value, a func(), is called when the first row of a page arrives.
+type answering struct{}
 
 // pageAfresh reads a page through a connection of its own; nil: it could not.
 func (p *peers) pageAfresh(ctx context.Context, after int64) *page {
+	ctx, cancel := context.WithTimeout(ctx, p.db.limits.read-p.db.limits.ping)
+	defer cancel()
 	conn, err := p.connect(ctx)
 	if err != nil {
 		return nil

@@ -109,6 +109,9 @@ func (p *postgresDriver) readPage(ctx context.Context, from sender, after int64,
 	bounded, cancel := boundedBy(ctx, p.limits.read)
 	defer cancel()
 	if err = p.query(bounded, from, selectPageSQL, after, rows, bytes, p.self).each(func(rows pgx.Rows) error {
+		if answered, ok := ctx.Value(answering{}).(func()); ok {
+			answered()
+		}
 		found, err = p.scanPage(rows)
 		return err
 	}); err != nil {

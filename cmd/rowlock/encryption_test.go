@@ -227,11 +227,15 @@ func TestStartWaitsForPlugin(t *testing.T) {
 		args := place.args("--encryption-provider-config", file)
 		for _, state := range []string{"empty", "encrypted"} {
 			plugin.Stop()
-			p := &process{}
-			var starts sync.Once
+			p, waits := &process{}, make(chan struct{})
+			var once sync.Once
+			go func() {
+				<-waits
+				plugin.Start(t)
+			}()
 			p.startLogging(t, writerFunc(func(line []byte) {
 				if bytes.Contains(line, []byte("cannot be used yet, trying again")) {
-					starts.Do(func() { plugin.Start(t) })
+					once.Do(func() { close(waits) })
 				}
 				p.stderr.Write(line)
 			}), args...)

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // No credential is in the log at its highest verbosity, in the audit at level Metadata, in a metric, in a debugging page or in an answer, whether
@@ -31,6 +33,11 @@ func TestNoSecretIsTold(t *testing.T) {
 	encryptSecrets(t, encryption, secretbox("k"))
 	p := start(t, "--data-dir", dir, "--log-level", "debug", "--token-auth-file", file, "--enable-bootstrap-token-auth", "--audit-policy-file", policy,
 		"--audit-log-path", audit, "--encryption-provider-config", encryption)
+	t.Cleanup(func() { // it is the verbosity of all the process
+		if err := upstream.SetVerbosity("0"); err != nil {
+			t.Error(err)
+		}
+	})
 	if answer := p.ask(t, p.admin(t), "PUT", "/debug/flags/v", "10"); !strings.Contains(answer, "successfully set") {
 		t.Errorf("the verbosity is not set: %s", answer)
 	}

@@ -83,9 +83,9 @@ func (c *cachedTokens) AuthenticateToken(ctx context.Context, token string) (*au
 	c.mu.RLock()
 	result := c.known[key]
 	c.mu.RUnlock()
-	lookup := c.counts.hit
+	lookup := "hit"
 	if result == nil || !c.current(ctx, result) {
-		lookup = c.counts.miss
+		lookup = "miss"
 		var ok bool
 		var err error
 		verified := c.counts.verifying()
@@ -96,12 +96,12 @@ func (c *cachedTokens) AuthenticateToken(ctx context.Context, token string) (*au
 			return nil, false, nil // not a token of a ServiceAccount; another authenticator may cache it
 		}
 		if err != nil {
-			lookup.took(time.Since(began))
+			c.counts.looked(lookup, time.Since(began))
 			return nil, ok, err
 		}
 		c.keep(key, result)
 	}
-	lookup.took(time.Since(began))
+	c.counts.looked(lookup, time.Since(began))
 	for name, value := range result.annotations {
 		audit.AddAuditAnnotation(ctx, name, value)
 	}

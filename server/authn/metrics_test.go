@@ -10,8 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/testutil"
 
 	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // The use of the token cache, and the lifetimes of certificates, are counted under kube-apiserver's names.
@@ -83,4 +85,19 @@ func values(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 		}
 	}
 	return all
+}
+
+// Tokens are counted after a reset of the metrics, which drops the counters that there are.
+func TestTokensAreCountedAfterAReset(t *testing.T) {
+	w := newWorld(t, builtin.Tokens{})
+	token := w.token(`{}`)
+	for range 2 {
+		upstream.TokenCache().Requests.Reset()
+		if w.who(token) == nil {
+			t.Fatal("the token is refused")
+		}
+	}
+	if n, err := testutil.GetCounterMetricValue(upstream.TokenCache().Requests.WithLabelValues("hit")); err != nil || n != 1 {
+		t.Errorf("%v hits, %v", n, err)
+	}
 }

@@ -63,6 +63,9 @@ func (c *conn) readHeaders(h head) error {
 	r := &c.header
 	r.id, r.ends, r.selfish = h.id, h.flags.Has(http2.FlagHeadersEndStream), false
 	r.block = r.block[:0]
+	if c.br.Buffered() < h.length {
+		c.awaitHeaders()
+	}
 	padding, err := c.readPadding(&h)
 	if err != nil {
 		return err

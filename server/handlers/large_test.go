@@ -73,7 +73,12 @@ func TestLargeObjectInJSON(t *testing.T) {
 			exchange{do: "GET " + configMaps + "/" + name, code: 200, says: says{"data.l": "w"}})
 	}
 	pod := `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i","env":[{"name":"E","value":"` + strings.Repeat("<", 1600000) + `"}]}]}}`
-	a.run(exchange{do: "POST /api/v1/namespaces/test/pods", body: pod, code: 500, says: says{"message": "etcdserver: request is too large"}})
+	definition := `{"metadata":{"name":"xs.example.com","annotations":{"a":"` + strings.Repeat("<", 250<<10) + `"}},"spec":{"group":"example.com","scope":"Namespaced",
+		"names":{"plural":"xs","kind":"X"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","description":"` +
+		strings.Repeat("<", 50<<10) + `"}}}]}}` // kube-apiserver stores definitions as JSON
+	for path, body := range map[string]string{"/api/v1/namespaces/test/pods": pod, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": definition} {
+		a.run(exchange{do: "POST " + path, body: body, code: 500, says: says{"message": "etcdserver: request is too large"}})
+	}
 }
 
 // An object that is too large with its managedFields is admitted once by mutating webhooks, as in kube-apiserver, and validated again without them.
