@@ -257,7 +257,7 @@ func isFull(err error) bool {
 		return pgErr.Code == diskFull
 	}
 	var e *sqlite.Error
-	return errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
+	return errors.Is(err, errNoRoom) || errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
 }
 
 // milliseconds converts a column to a time.

@@ -207,6 +207,7 @@
 //	sqlite_place.go    files that were moved, removed or replaced while in use
 //	sqlite_gate.go     holding reads back while the write-ahead log is cut
 //	sqlite_write.go    a batch
+//	sqlite_room.go     quotas and limits for the size of files, which count as a full disk
 //	sqlite_rewrite.go  rewriting
 //	sqlite_ahead.go    the mark ahead of the counter, if COMMIT does not flush
 //

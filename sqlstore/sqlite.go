@@ -25,9 +25,12 @@ const sqliteReaders = 4
 // busyTimeout is how long a statement waits for a lock. The server holds none for long; a person who uses the file may.
 const busyTimeout = 10 * time.Second
 
-// unwritten reports whether a failed commit certainly left nothing behind. SQLite reports these errors before it writes
-// anything of the commit to the log; after an I/O error the outcome is unknown.
+// unwritten reports whether a failed commit certainly left nothing behind: SQLite waited for a lock, or there was no room
+// for all of the commit in the log. After another I/O error the outcome is unknown.
 func unwritten(err error) bool {
+	if errors.Is(err, errNoRoom) {
+		return true
+	}
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
 		return false

@@ -124,14 +124,14 @@ func (d *sqliteDriver) transaction(f func(context.Context) error) error {
 		return unavailable(err)
 	}
 	if err := f(ctx); err != nil {
-		err = d.undo(ctx, err)
+		err = d.undo(ctx, d.explain(err))
 		if refused(err) {
 			return fmt.Errorf("%w: %w", resources.ErrRefused, err)
 		}
 		return unavailable(err)
 	}
 	if _, err := d.writer.ExecContext(ctx, "COMMIT"); err != nil {
-		if unwritten(err) {
+		if err = d.explain(err); unwritten(err) {
 			return unavailable(d.undo(ctx, err))
 		}
 		return fmt.Errorf("%w: %w", resources.ErrUnknownOutcome, d.undo(ctx, err))
