@@ -94,7 +94,7 @@ func benchmarkUpdate(b *testing.B, s *Store, writers int) {
 		}
 		objects <- stored[0]
 	}
-	history, files := s.historyBytes.Load(), processIO().WChar
+	history, files := s.historyBytes.Load(), counted().WChar
 	measured(b, writers, func(int64) error {
 		o := <-objects
 		stored, err := s.Commit(context.Background(), resources.Write{Op: resources.Update, Key: o.Key,
@@ -106,7 +106,7 @@ func benchmarkUpdate(b *testing.B, s *Store, writers int) {
 	})
 	b.ReportMetric(float64(s.historyBytes.Load()-history)/float64(b.N), "history-B/op")
 	if s.peers == nil {
-		b.ReportMetric(float64(processIO().WChar-files)/float64(b.N), "written-B/op")
+		b.ReportMetric(float64(counted().WChar-files)/float64(b.N), "written-B/op")
 	}
 }
 

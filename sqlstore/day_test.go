@@ -93,7 +93,7 @@ func TestDay(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &dayCluster{store: h.store, last: map[resources.Key]*resources.Object{}}
-	written := processIO().WriteBytes
+	written := counted().WriteBytes
 	mostLog := h.dayWork(t, c)
 	live := h.sum(t, "SELECT sum(length(data)) FROM objects")
 	most := 3*live + h.store.historyBytes.Load()
@@ -108,7 +108,7 @@ func TestDay(t *testing.T) {
 		t.Errorf("%d events are left, of at most %d whose lifetime is not over", events, most)
 	}
 	t.Logf("live %d, history %d; files %d and %d, log at most %d; written to disk %.1f bytes for each of an object", live, h.store.historyBytes.Load(),
-		database, log, mostLog, float64(processIO().WriteBytes-written)/float64(c.bytes))
+		database, log, mostLog, float64(counted().WriteBytes-written)/float64(c.bytes))
 }
 
 // dayWork lets the time pass, and returns the maximum size of the write-ahead log.

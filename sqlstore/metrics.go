@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/procfs"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -45,10 +46,8 @@ func newMetrics(s *Store, r prometheus.Registerer) (*metrics, error) {
 	gauge("rowlock_store_history_bytes", "Bytes of objects in history.", number(&s.historyBytes))
 	gauge("rowlock_store_history_age_seconds", "Age of the oldest change in history.", s.historyAge)
 	m.all = append(m.all, databaseSize{s})
-	if s.peers == nil { // with Postgres, other processes write the database
-		m.all = append(m.all, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_store_written_bytes_total",
-			Help: "Bytes that the process wrote to disks, for the database and all else. Divide its rate by that of rowlock_store_events_total for the bytes per write."},
-			func() float64 { return float64(processIO().WriteBytes) }))
+	if written := writtenBytes(procfs.DefaultMountPoint); written != nil && s.peers == nil { // with Postgres, other processes write the database
+		m.all = append(m.all, written)
 	}
 	gauge("rowlock_store_watchers", "Open watches.", number(&m.watchers))
 	m.all = append(m.all, m.events, m.batch, m.latency, m.upkeep)
