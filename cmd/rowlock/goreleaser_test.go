@@ -77,3 +77,34 @@ func TestReleasesAreBuiltAsTheMakefileSays(t *testing.T) {
 	}
 	t.Errorf("goreleaser's environment is %q, go.mod has Kubernetes %s", release.Env, upstream.Release)
 }
+
+// goreleaser packages the same files with the same modes as `make packages`, and the program.
+func TestReleasesArePackagedAsByMake(t *testing.T) {
+	type content struct {
+		Src, Dst, Type string
+		FileInfo       struct{ Mode int } `json:"file_info"`
+	}
+	var release struct {
+		Nfpms []struct{ Contents []content }
+	}
+	var made struct{ Contents []content }
+	for name, into := range map[string]any{"../../.goreleaser.yaml": &release, "../../packaging/package.yaml": &made} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal(text, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := slices.DeleteFunc(made.Contents, func(c content) bool { return c.Dst == "/usr/bin/rowlock" })
+	for i := range want {
+		want[i].Src = strings.ReplaceAll(want[i].Src, "${STAGE}", "bin/packages")
+		if want[i].FileInfo.Mode != 0o644 {
+			t.Errorf("%s has no mode of its own, so that of the file that was built", want[i].Dst)
+		}
+	}
+	if len(want) < 7 || len(release.Nfpms) != 1 || !slices.Equal(want, release.Nfpms[0].Contents) {
+		t.Errorf("goreleaser packages %v, make %v", release.Nfpms, want)
+	}
+}

@@ -80,7 +80,7 @@ func pgbouncer() (string, error) {
 		}
 		return ""
 	}
-	return find(look, "pgbouncer", "no PgBouncer is installed (looked for it in PATH and /usr/sbin)")
+	return Find(look, "pgbouncer", "no PgBouncer is installed (looked for it in PATH and /usr/sbin)")
 }
 
 func (p *Pooler) awaitReady(c *Cluster) error {

@@ -77,12 +77,12 @@ func programs() (string, error) {
 	if dir := os.Getenv("POSTGRES_BIN"); dir != "" {
 		return dir, nil
 	}
-	return find(installed, "postgresql", "no Postgres 15 or later is installed (looked for initdb in PATH and /usr/lib/postgresql)")
+	return Find(installed, "postgresql", "no Postgres 15 or later is installed (looked for initdb in PATH and /usr/lib/postgresql)")
 }
 
-// find looks for a file of a Debian package, which it installs if needed. Tests run concurrently: files that another
-// one installs exist before they can be used, and apt-get fails while another one runs. So they take turns.
-func find(look func() string, name, missing string) (found string, err error) {
+// Find returns a file of a Debian package, which it installs if needed; missing is what is wrong when that is not possible. Tests run concurrently:
+// files that another one installs exist before they can be used, and apt-get fails while another one runs. So they take turns.
+func Find(look func() string, name, missing string) (found string, err error) {
 	if os.Geteuid() == 0 { // other users install nothing
 		lock, err := os.OpenFile(filepath.Join(os.TempDir(), "rowlock-tests-apt-get.lock"), os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
