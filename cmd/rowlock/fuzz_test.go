@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"k8s.io/apiserver/pkg/audit/policy"
+	"k8s.io/kubernetes/plugin/pkg/admission/imagepolicy"
 
 	"github.com/rowlock/rowlock/resources/admission"
 	"github.com/rowlock/rowlock/server/authz"
@@ -36,9 +38,15 @@ var fuzzed = map[string][]string{
 	"HTTP/2 frames":                        {"server/h2.FuzzFrames"},
 	"WebSocket frames":                     {"server/handlers.FuzzWebSockets"},
 	"discovery of other servers":           {"server/aggregate.FuzzDiscovery"},
+	"OpenAPI documents of other servers":   {"server/openapi.FuzzOtherServers"},
+	"answers of webhooks": {"server/handlers.FuzzAdmissionAnswers", "server/handlers.FuzzConversionAnswers", "server/handlers.FuzzImageReviews",
+		"server/authn.FuzzTokenReviews", "server/authz.FuzzAccessReviews"},
+	"headers of front proxies":             {"server/authn.FuzzFrontProxyHeaders"},
+	"certificates and requests in objects": {"server/handlers.FuzzCertificates"},
 	"backups":                              {"sqlstore/archive.FuzzRead"},
 	"values in etcd and kine":              {"sqlstore/etcd.FuzzKeyValues", "resources/imports.FuzzImport"},
-	"configuration files":                  {"cmd/rowlock.FuzzConfigurationFiles"},
+	"files and answers of etcd and kine":   {"sqlstore/etcd.FuzzFiles", "sqlstore/etcd.FuzzAnswers"},
+	"configuration files":                  {"cmd/rowlock.FuzzConfigurationFiles", "server/authn.FuzzAuthenticationFile", "server/authn.FuzzTokenFile"},
 	"rules and values of custom resources": {"resources/custom/expressions.FuzzAgreesWithUpstream", "resources/custom/plan.FuzzAgreesWithUpstream", "resources/custom.FuzzCoerce"},
 }
 
@@ -86,13 +94,16 @@ func FuzzConfigurationFiles(f *testing.F) {
 		"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: [{type: RBAC, name: a}, {type: Webhook, name: b, webhook: {matchConditions: [{expression: 'request.user == 1'}]}}]\n",
 		"apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: [{name: PodSecurity, configuration: {a: 1}}]\n",
 		"apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata, omitStages: [RequestReceived]}]\n",
+		"apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources: [{resources: [secrets], providers: [{aescbc: {keys: [{name: k, secret: AAAAAAAAAAAAAAAAAAAAAA==}]}}, {identity: {}}]}]\n",
+		"apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources: [{resources: ['*.*', a], providers: [{secretbox: null, aesgcm: {keys: [{name: k, secret: A}]}}]}]\n",
+		"imagePolicy: {kubeConfigFile: none, allowTTL: 50, denyTTL: -1, retryBackoff: 500, defaultAllow: true}\n",
 	} {
 		f.Add([]byte(seed))
 	}
 	file := filepath.Join(f.TempDir(), "file.yaml")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if strings.Contains(string(text), "path") {
-			return // the content may name other files
+		if strings.Contains(string(text), "path") || strings.Contains(string(text), "/dev/") || strings.Contains(string(text), "unix:") {
+			return // the content may name other files, and sockets of KMS plugins
 		}
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
@@ -101,5 +112,12 @@ func FuzzConfigurationFiles(f *testing.F) {
 		_, _ = policy.LoadPolicyFromBytes(text)
 		_ = authz.CheckFile(file)
 		_, _ = admission.ReadConfiguration(file, nil)
+		_, _ = imagepolicy.NewImagePolicyWebhook(bytes.NewReader(text))
+		if keys, err := (&encryptionOptions{file: file}).open(t.Context()); err == nil {
+			if keys.transformers == nil {
+				t.Error("nothing is encrypted")
+			}
+			keys.close()
+		}
 	})
 }

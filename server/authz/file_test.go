@@ -32,7 +32,7 @@ type hook struct {
 	kubeconfig string
 }
 
-func newHook(t *testing.T, answer func(authorizationv1.SubjectAccessReviewSpec) string) *hook {
+func newHook(t testing.TB, answer func(authorizationv1.SubjectAccessReviewSpec) string) *hook {
 	t.Helper()
 	h := &hook{}
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +71,7 @@ func (h *hook) entry(name, failurePolicy string, conditions ...string) string {
 	return s + "]}\n"
 }
 
-func write(t *testing.T, file, content string) {
+func write(t testing.TB, file, content string) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func write(t *testing.T, file, content string) {
 }
 
 // configured writes a file with these authorizers.
-func configured(t *testing.T, version string, entries ...string) string {
+func configured(t testing.TB, version string, entries ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "authorization.yaml")
 	write(t, file, configuration(version, entries...))

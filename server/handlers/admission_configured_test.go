@@ -25,7 +25,7 @@ import (
 
 // configured returns a server with additional plugins and with sections of their configuration by name; a name that ends in .yaml is that of a
 // file.
-func configured(t *testing.T, sections map[string]string, enable ...string) *api {
+func configured(t testing.TB, sections map[string]string, enable ...string) *api {
 	t.Helper()
 	return newAPIWith(t, nil, func(c *server.Config) {
 		var err error
@@ -37,7 +37,7 @@ func configured(t *testing.T, sections map[string]string, enable ...string) *api
 }
 
 // admissionFile writes an AdmissionConfiguration.
-func admissionFile(t *testing.T, sections map[string]string) string {
+func admissionFile(t testing.TB, sections map[string]string) string {
 	t.Helper()
 	written := "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
 	for plugin, section := range sections {
@@ -50,7 +50,7 @@ func admissionFile(t *testing.T, sections map[string]string) string {
 	return inFile(t, written)
 }
 
-func inFile(t *testing.T, content string) string {
+func inFile(t testing.TB, content string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "written.yaml")
 	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
@@ -60,7 +60,7 @@ func inFile(t *testing.T, content string) string {
 }
 
 // kubeconfigFor returns a kubeconfig for a server, with a token.
-func kubeconfigFor(t *testing.T, s *httptest.Server, user, token string) string {
+func kubeconfigFor(t testing.TB, s *httptest.Server, user, token string) string {
 	t.Helper()
 	c := clientcmdapi.NewConfig()
 	c.Clusters["c"] = &clientcmdapi.Cluster{Server: s.URL, CertificateAuthorityData: pemOf(s)}

@@ -32,7 +32,7 @@ type converter struct {
 	requests, objects atomic.Int64
 }
 
-func newConverter(t *testing.T) *converter {
+func newConverter(t testing.TB) *converter {
 	t.Helper()
 	c := &converter{}
 	c.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
