@@ -50,9 +50,12 @@ var fuzzed = map[string][]string{
 	"rules and values of custom resources": {"resources/custom/expressions.FuzzAgreesWithUpstream", "resources/custom/plan.FuzzAgreesWithUpstream", "resources/custom.FuzzCoerce"},
 }
 
-// Every parser of external bytes has a fuzz target, and every target has seeds: make fuzz runs all targets.
+// corpusBytes bounds the size of all corpora together, which plain tests run.
+const corpusBytes = 300 << 10
+
+// Every parser of external bytes has a fuzz target, and every target has seeds and a small corpus: make fuzz runs all targets.
 func TestFuzzTargets(t *testing.T) {
-	seeded := map[string]bool{}
+	seeded, size := map[string]bool{}, int64(0)
 	target := regexp.MustCompile(`(?ms)^func (Fuzz\w+)\(f \*testing\.F\) \{(.*?)^\}`)
 	seeds := regexp.MustCompile(`f\.Add\(|\(f[,)]`) // or helper functions add seeds
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
@@ -68,13 +71,27 @@ func TestFuzzTargets(t *testing.T) {
 		}
 		dir, err := filepath.Rel("../..", filepath.Dir(path))
 		for _, found := range target.FindAllSubmatch(text, -1) {
+			name := filepath.ToSlash(dir) + "." + string(found[1])
 			corpus, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "testdata/fuzz", string(found[1]), "*"))
-			seeded[filepath.ToSlash(dir)+"."+string(found[1])] = len(corpus) > 0 || seeds.Match(found[2])
+			if len(corpus) == 0 || len(corpus) > 10 {
+				t.Errorf("%s has a corpus of %d files", name, len(corpus))
+			}
+			for _, file := range corpus {
+				info, err := os.Stat(file)
+				if err != nil {
+					return err
+				}
+				size += info.Size()
+			}
+			seeded[name] = seeds.Match(found[2])
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if size > corpusBytes {
+		t.Errorf("the corpora have %d bytes", size)
 	}
 	for what, targets := range fuzzed {
 		for _, name := range targets {
