@@ -78,8 +78,10 @@ func (t *takeBack) ownLate(ctx context.Context, p *part) (err error) {
 			return err
 		}
 		fmt.Fprintf(t.out, "%s: has its owners\n", p)
-		written.SetManagedFields(slices.DeleteFunc(written.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == takeBackManager }))
-		return t.put(ctx, s.path, written)
+		return t.put(ctx, s, "", written, func(now *unstructured.Unstructured) bool {
+			now.SetManagedFields(slices.DeleteFunc(now.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == takeBackManager }))
+			return true
+		})
 	}
 	return err
 }

@@ -58,6 +58,7 @@ type step struct {
 	live   *unstructured.Unstructured // nil: there is no live object
 	body   *unstructured.Unstructured
 	early  bool // an owner is yet to be restored
+	raced  bool // another client has written the object since its first write here
 	does   string
 }
 
@@ -315,7 +316,7 @@ func (t *takeBack) write(ctx context.Context, s *step) error {
 		}
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("it has changed meanwhile, run it again: %w", err)
+		return changedMeanwhile(err)
 	}
 	if err != nil || s.does == "unchanged" {
 		return err
@@ -324,32 +325,5 @@ func (t *takeBack) write(ctx context.Context, s *step) error {
 	if s.early {
 		t.early = append(t.early, s.part)
 	}
-	status, has := s.object.Object["status"]
-	if class, ok, _ := unstructured.NestedFieldNoCopy(written.Object, "status", "qosClass"); ok && has && s.resource == "pods" {
-		_ = unstructured.SetNestedField(s.object.Object, class, "status", "qosClass") // of the present resources, which a LimitRange may change
-	}
-	if s.status && has && !s.leaveStatus && !equality.Semantic.DeepEqual(written.Object["status"], status) {
-		written.Object["status"] = status
-		if err := t.put(ctx, s.path+"/status", written); err != nil {
-			return fmt.Errorf("its status: %w", err)
-		}
-	}
-	if managed := s.object.GetManagedFields(); len(managed) > 0 {
-		written.SetManagedFields(managed)
-		return t.put(ctx, s.path, written)
-	}
-	return nil
-}
-
-// put writes an object, based on its last write here. If another client has written it since, put leaves that state.
-func (t *takeBack) put(ctx context.Context, path string, o *unstructured.Unstructured) error {
-	written := &unstructured.Unstructured{}
-	err := t.client.do(ctx, http.MethodPut, path+"?fieldManager="+takeBackManager, o, written)
-	if apierrors.IsConflict(err) {
-		return nil
-	}
-	if err == nil {
-		o.Object = written.Object
-	}
-	return err
+	return t.complete(ctx, s, written)
 }
