@@ -24,8 +24,9 @@ func newRestoreCommand() *cobra.Command {
 			"clients with old watches list again.\n\n" +
 			"After an interrupted restore no server starts there; run the command again.\n\n" +
 			"With --namespace or --object, it restores objects into a running server through its API: each is created, or updated if it\n" +
-			"differs. A dry run of all comes before the first write. Encrypted objects need the EncryptionConfiguration of the server of the\n" +
-			"backup (--encryption-provider-config); a whole restore leaves them encrypted.\n\n" +
+			"differs. A dry run of all comes before the first write; if some cannot be written, nothing of their group is, without --incomplete.\n" +
+			"Encrypted objects need the EncryptionConfiguration of the server of the backup (--encryption-provider-config); a whole restore leaves\n" +
+			"them encrypted.\n\n" +
 			"With --revision, no backup is read: the object that is named in place of the file goes back to its state after that write, from the\n" +
 			"object history of the server (--object-history). A dry run comes first, and the command fails if somebody else writes the object meanwhile.",
 		Example: "  rowlock restore --data-dir /var/lib/rowlock /backup/today\n" +

@@ -27,6 +27,7 @@ type partOptions struct {
 	revision   int64
 	byRevision bool // --revision is given, with any value
 	dryRun     bool
+	incomplete bool
 	kubeconfig string
 	encryption encryptionOptions // of the store that was backed up
 	database   string            // the flag of the command line that names a database
@@ -40,6 +41,7 @@ func (o *partOptions) addFlags(flags *pflag.FlagSet) {
 			"The type is written as for kubectl (deploy, deployments, deployments.apps, Deployment)")
 	flags.Int64Var(&o.revision, "revision", 0, "`number` of the write to go back to, for the object that is named in place of the file; 'rowlock history' lists the writes")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "with --namespace, --object or --revision: report what would be done, and change nothing")
+	flags.BoolVar(&o.incomplete, "incomplete", false, "with --namespace or --object: restore even if some objects cannot be restored; they are left out, and the exit code is 1")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "with --namespace, --object or --revision: kubeconfig `file` of the server"+defaultKubeconfig)
 	flags.StringVar(&o.encryption.file, "encryption-provider-config", "",
 		"with --namespace or --object: `file` with the EncryptionConfiguration of the server of the backup, to decrypt its objects (docs/encryption.md)")
@@ -59,6 +61,9 @@ func (o *partOptions) noteDatabase(flags *pflag.FlagSet) {
 func (o *partOptions) complete(flags *pflag.FlagSet) error {
 	if o.database != "" && (o.byRevision || o.wanted()) {
 		return usagef("%s excludes --namespace, --object and --revision: these go through a server that runs, which --data-dir or --kubeconfig names", o.database)
+	}
+	if o.incomplete && (o.byRevision || !o.wanted()) {
+		return usagef("--incomplete needs --namespace or --object: what else is restored is restored as a whole")
 	}
 	if o.byRevision {
 		return o.completeRevision()
@@ -161,7 +166,7 @@ func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name 
 	if err != nil {
 		return err
 	}
-	t := &takeBack{client: client, out: cmd.OutOrStdout(), dryRun: o.dryRun, resources: map[string]*servedResources{}, uids: map[types.UID]types.UID{}}
+	t := &takeBack{client: client, out: cmd.OutOrStdout(), dryRun: o.dryRun, incomplete: o.incomplete, resources: map[string]*servedResources{}, uids: map[types.UID]types.UID{}}
 	fmt.Fprintf(t.out, "Taking back %s of revision %d.\n", counted(len(parts), "object"), checked.Revision)
 	return t.all(cmd.Context(), parts)
 }

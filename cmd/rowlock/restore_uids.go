@@ -10,6 +10,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -64,7 +65,7 @@ func (t *takeBack) ownLate(ctx context.Context, p *part) (err error) {
 		if s, err = t.stepFor(ctx, p); err == nil {
 			err = t.own(ctx, s, true)
 		}
-		if err != nil || s.live == nil {
+		if err != nil || s.live == nil || equality.Semantic.DeepEqual(s.live.GetOwnerReferences(), s.body.GetOwnerReferences()) {
 			return err // without a live object: it is gone already
 		}
 		owned := s.live.DeepCopy()

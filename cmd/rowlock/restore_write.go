@@ -23,6 +23,8 @@ type takeBack struct {
 	client *adminClient
 	out    io.Writer
 	dryRun bool
+	// incomplete: an object that cannot be written does not keep the others from being written.
+	incomplete bool
 	// onlyCreates: an existing object is left alone, and is an error.
 	onlyCreates bool
 	// refuses: an object that was changed or created since the dry run is left alone, and is an error.
@@ -62,28 +64,50 @@ type step struct {
 	does   string
 }
 
-// group tries all writes and, if all are possible, makes them.
+// group tries all writes and, if all are possible, makes them. An incomplete restore makes those that are possible.
 func (t *takeBack) group(ctx context.Context, parts []*part) error {
 	var steps []*step
 	failed := 0
 	for _, p := range parts {
 		s, err := t.feasible(ctx, p)
+		if t.ends(ctx, err) {
+			return err
+		}
 		if err != nil {
 			fmt.Fprintf(t.out, "%s: cannot be taken back: %v\n", p, err)
 			failed++
+			t.leave(p)
 			continue
 		}
 		steps = append(steps, s)
 	}
-	if t.failed += failed; failed > 0 && !t.dryRun {
-		return fmt.Errorf("%s cannot be taken back: nothing of that group was written", counted(failed, "object"))
+	if t.failed += failed; failed > 0 && !t.dryRun && !t.incomplete {
+		return fmt.Errorf("%s cannot be taken back: nothing of that group was written; say --incomplete to go without", counted(failed, "object"))
 	}
 	for _, s := range steps {
-		if err := t.do(ctx, s); err != nil {
+		err := t.do(ctx, s)
+		if err != nil && (!t.incomplete || t.ends(ctx, err)) {
 			return err
+		}
+		if err != nil {
+			fmt.Fprintln(t.out, err)
+			t.failed++
+			t.leave(s.part)
 		}
 	}
 	return nil
+}
+
+// leave leaves an object out of an incomplete restore: as an owner it counts as missing, unless there is one of its name.
+func (t *takeBack) leave(p *part) {
+	if t.incomplete {
+		delete(t.wanted, p.uid)
+	}
+}
+
+// ends tells whether an error is not about one object, so that no other can be restored either.
+func (t *takeBack) ends(ctx context.Context, err error) bool {
+	return err != nil && (ctx.Err() != nil || errors.Is(err, errNotRunning))
 }
 
 // do makes the write of a step, except in a dry run, and reports it.
