@@ -130,9 +130,27 @@ var damages = []damage{
 	{"two versions", "DROP INDEX version_unique; INSERT INTO schema_migrations SELECT version - 1, dirty FROM schema_migrations",
 		"INSERT INTO schema_migrations SELECT version - 1, dirty FROM schema_migrations", "and not one"},
 	{"an object twice", "", "ALTER TABLE objects DROP CONSTRAINT objects_pkey; INSERT INTO objects SELECT * FROM objects WHERE name = 'a'", "is there twice"},
-	{"a row that an index does not have", "", `UPDATE pg_index SET indisready = false WHERE indexrelid = 'changes_resource'::regclass;
-		INSERT INTO changes (revision, at, size, op, resource, namespace, name, data) VALUES (1000, 0, 0, 'create', 'x', '', 'y', '{}');
-		UPDATE pg_index SET indisready = true WHERE indexrelid = 'changes_resource'::regclass`, "the index changes_resource has other rows"},
+	lacks("objects_pkey", anObject),
+	lacks("objects_expires", anObject),
+	lacks("changes_pkey", aChange),
+	lacks("changes_resource", aChange),
+	lacks("revisions_pkey", aRevision),
+	lacks("revisions_object", aRevision),
+	lacks("revisions_at", aRevision),
+	lacks("revisions_trash", aRevision),
+}
+
+// Rows of the tables.
+const (
+	anObject  = `INSERT INTO objects (resource, namespace, name, revision, expires, data) VALUES ('x', '', 'y', 1000, 4000000000000, '{}')`
+	aChange   = `INSERT INTO changes (revision, at, size, op, resource, namespace, name, data) VALUES (1000, 0, 0, 'create', 'x', '', 'y', '{}')`
+	aRevision = `INSERT INTO revisions (revision, at, size, op, resource, namespace, name, uid, data) VALUES (1000, 0, 0, 'delete', 'x', '', 'y', 'u', '')`
+)
+
+// lacks is the damage that an index of Postgres does not have a row of its table.
+func lacks(index, insert string) damage {
+	return damage{"a row that " + index + " does not have", "", `UPDATE pg_index SET indisready = false WHERE indexrelid = '` + index + `'::regclass; ` + insert +
+		`; UPDATE pg_index SET indisready = true WHERE indexrelid = '` + index + `'::regclass`, "the index " + index + " has other rows"}
 }
 
 // Each kind of damage is found, and nothing is found if there is none.
