@@ -52,6 +52,7 @@
 //	restore_parts.go   which objects of a backup are restored into a running control plane
 //	restore_write.go   writing them
 //	restore_status.go  their status and field managers
+//	restore_served.go  the versions in which they are written
 //	history.go         rowlock history
 //	history_object.go  the history of one object
 //	undelete.go        rowlock undelete

@@ -118,6 +118,8 @@ type part struct {
 	uid      types.UID // the uid in the backup
 	// leaveStatus: the status is not restored, if it has a subresource.
 	leaveStatus bool
+	// version is the one in which the object is written, if the one in which it was stored is not served.
+	version string
 	// left are the owners that were reported as left out.
 	left []types.UID
 }

@@ -163,30 +163,11 @@ func (t *takeBack) wouldBeNew(ctx context.Context, s *step) bool {
 
 // stepFor finds the path of an object, and its live state.
 func (t *takeBack) stepFor(ctx context.Context, p *part) (*step, error) {
+	gv, plural, served, err := t.servedFor(ctx, p)
+	if err != nil {
+		return nil, err
+	}
 	s := &step{part: p, body: p.object.DeepCopy()}
-	gv, err := schema.ParseGroupVersion(p.object.GetAPIVersion())
-	if err != nil {
-		return nil, err
-	}
-	served, err := t.served(ctx, gv)
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("%w %s", errNotServed, gv)
-	}
-	if err != nil {
-		return nil, err
-	}
-	plural, _, _ := strings.Cut(p.resource, ".")
-	r, ok := served.byName[plural]
-	if !ok {
-		return nil, fmt.Errorf("%w %s in %s", errNotServed, plural, gv)
-	}
-	if r.Namespaced != (p.object.GetNamespace() != "") {
-		now := "without namespaces"
-		if r.Namespaced {
-			now = "in namespaces"
-		}
-		return nil, errors.New("the server serves " + p.resource + " " + now + " now")
-	}
 	_, s.status = served.byName[plural+"/status"]
 	s.list = pathOf(gv, p.object.GetNamespace(), plural)
 	s.path = s.list + "/" + url.PathEscape(p.object.GetName())
@@ -217,6 +198,8 @@ func (t *takeBack) stepFor(ctx context.Context, p *part) (*step, error) {
 	}
 	if s.live != nil && !s.early && !s.halfDone() && equality.Semantic.DeepEqual(essence(s.live), essence(s.body)) {
 		s.does = "unchanged"
+	} else if p.version != "" {
+		s.does += " in the version " + p.version + ", because that of the backup is not served"
 	}
 	return s, nil
 }
