@@ -21,7 +21,37 @@ const (
 	probeEvery = time.Second
 	// remindEvery is how often the log says that the start still waits.
 	remindEvery = 15 * time.Second
+	// moveEvery is the pause between two looks whether a Move has ended: clients wait for a server of the new store.
+	moveEvery = 200 * time.Millisecond
 )
+
+// awaitMove calls f until it does not fail with ErrMoving, if the options want that.
+func (o *Options) awaitMove(ctx context.Context, f func() error) error {
+	for told := false; ; told = true {
+		err := f()
+		if !o.AwaitMove || !errors.Is(err, ErrMoving) {
+			return err
+		}
+		if !told {
+			o.Logger.Warn("waiting until the database is a store", "error", err)
+		}
+		if err := o.pause(ctx, moveEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits for a while. Errors: the context's.
+func (o *Options) pause(ctx context.Context, d time.Duration) error {
+	timer := o.Clock.NewTimer(d)
+	select {
+	case <-timer.C():
+		return nil
+	case <-ctx.Done():
+		timer.Stop()
+		return ctx.Err()
+	}
+}
 
 // Await calls f until it does not fail because of the database, as Open does, or because of keys that cannot be had: the
 // work of a server before it serves must not end when a connection breaks, nor when it starts before its KMS plugin. So
@@ -78,12 +108,8 @@ func (o *Options) awaitWhile(ctx context.Context, f func() error, passes func(er
 			o.Logger.Warn("the database cannot be used yet, trying again", "error", err, "for", o.AwaitTimeout-now.Sub(began).Round(time.Second))
 			reminded = now
 		}
-		timer := o.Clock.NewTimer(probeEvery)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
+		if err := o.pause(ctx, probeEvery); err != nil {
+			return err
 		}
 	}
 }

@@ -137,7 +137,7 @@
 //	rows.go        rows of objects and changes, to objects and back
 //	statements.go  the SQL that serves both databases
 //	limits.go      how long a database may take
-//	await.go       waiting for an unreachable database
+//	await.go       waiting for an unreachable database, and for one that is being filled
 //	metrics.go     Prometheus metrics
 //
 // Writes:

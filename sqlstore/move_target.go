@@ -59,6 +59,33 @@ func checkNotMoving(path string) error {
 	return err
 }
 
+// lockRetries is how often a Move that has just ended may be found to hold its lock still.
+const lockRetries = 25
+
+// lockStore locks the file of a store, if no Move has begun to fill it. While Open waits for a Move, it does not hold the lock, which the Move needs.
+func (o *Options) lockStore(ctx context.Context, path string) (lock *fileLock, err error) {
+	awaited, retries := false, 0
+	err = o.awaitMove(ctx, func() (err error) {
+		if err := checkNotMoving(path); err != nil && o.AwaitMove {
+			awaited = true
+			return err
+		}
+		if lock, err = lockFile(path); err != nil {
+			if retries++; awaited && retries <= lockRetries {
+				err = fmt.Errorf("%w: %w", ErrMoving, err)
+			}
+			return err
+		}
+		if err := checkNotMoving(path); err != nil {
+			err = errors.Join(fmt.Errorf("%s: %w", path, err), lock.release())
+			lock = nil
+			return err
+		}
+		return nil
+	})
+	return lock, err
+}
+
 // place names the database of the options, without users and passwords. Different names of the same database yield
 // different places.
 func (o *Options) place() (string, error) {

@@ -28,6 +28,8 @@ type Options struct {
 	// AwaitTimeout is how long each step of Open, and Store.Await, wait for a Postgres that cannot be reached or does
 	// not take writes yet, and Store.Await for KeysMissing, from its first failure; 0 means that they do not wait.
 	AwaitTimeout time.Duration
+	// AwaitMove makes Open wait, for as long as it takes, while a Move fills the database.
+	AwaitMove bool
 	// HistoryAge is how long a change stays in history at least; 0 means DefaultHistoryAge. The time in which the store
 	// was not open does not count, so that clients find their place again after the server was away.
 	HistoryAge time.Duration

@@ -84,7 +84,8 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 		}
 		d.reads = stdlib.OpenDBFromPool(p.pool)
 		p.readers = d.reads
-		if err := o.await(ctx, func() error { return d.checkPlace(ctx) }); err != nil { // first, because a store that has moved takes no migrations
+		// First, because a store that has moved takes no migrations.
+		if err := o.awaitMove(ctx, func() error { return o.await(ctx, func() error { return d.checkPlace(ctx) }) }); err != nil {
 			return err
 		}
 		if err := o.await(ctx, func() error { return migrations.Postgres(ctx, d.reads, p.schema) }); err != nil {

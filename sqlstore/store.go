@@ -139,11 +139,8 @@ func (s *Store) connect(ctx context.Context) (err error) {
 	if err := files.MakeDir(filepath.Dir(path)); err != nil {
 		return err
 	}
-	if s.lock, err = lockFile(path); err != nil {
+	if s.lock, err = s.options.lockStore(ctx, path); err != nil {
 		return err
-	}
-	if err := checkNotMoving(path); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
 	}
 	claimed, err := openClaimed(path, s.logger)
 	if err != nil {

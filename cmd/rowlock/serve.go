@@ -196,7 +196,7 @@ func members(store *sqlstore.Store) controlplane.Members {
 // openStore opens the store, which begins the entrance before its slow steps.
 func (o *serveOptions) openStore(ctx context.Context, e encryption, in *entrance, metrics *prometheus.Registry) (*sqlstore.Store, error) {
 	options := o.storage.store()
-	options.Begin, options.Progress = func() error { return in.begin(ctx) }, &in.progress
+	options.Begin, options.Progress, options.AwaitMove = func() error { return in.begin(ctx) }, &in.progress, true
 	options.Logger, options.Registerer, options.Packed = in.logger, metrics, []string{custom.Resource}
 	options.Transformers, options.KeysMissing, options.ObjectHistory = e.transformers, e.missing, o.history.parsed
 	return sqlstore.Open(ctx, options)
