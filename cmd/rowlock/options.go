@@ -143,7 +143,7 @@ func (o *serveOptions) addServingFlags(flags *pflag.FlagSet) {
 
 func (o *serveOptions) addAccessFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.clientCAFile, "client-ca-file", "",
-		"`file` with additional certificate authorities of clients; reloaded when it changes")
+		"`file` with additional certificate authorities of clients; reloaded when it changes (default: that of adopted keys of k3s, if there are any)")
 	flags.StringVar(&o.tokenFile, "token-auth-file", "",
 		"`file` with bearer tokens, one line each: token,user,uid,\"group1,group2\"; reloaded when it changes")
 }

@@ -190,8 +190,21 @@ func (a *Adoption) clients(name string) error {
 	}
 	a.files[clientCAName] = text
 	a.Adopted = append(a.Adopted, fmt.Sprintf("%s as pki/%s: %s, until %s", name, clientCAName, certs[0].Subject, certs[0].NotAfter.Format(time.DateOnly)))
-	a.Advice = append(a.Advice, "clients are believed with --client-ca-file and the path of pki/"+clientCAName+" in the data directory")
+	a.Advice = append(a.Advice, "clients are believed by pki/"+clientCAName+" unless --client-ca-file names another file")
 	return nil
+}
+
+// clientCAFile returns the file with further authorities of clients; empty: there is none.
+func (o *Options) clientCAFile() (string, error) {
+	if o.ClientCAFile != "" {
+		return o.ClientCAFile, nil
+	}
+	file := filepath.Join(o.DataDir, "pki", clientCAName)
+	_, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return file, err
 }
 
 // names advises the names in the kube-apiserver's serving certificate.

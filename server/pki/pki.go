@@ -37,7 +37,7 @@ type Options struct {
 	SNI []NamedPair
 	// TLS are the TLS parameters that clients may choose from.
 	TLS TLSOptions
-	// ClientCAFile holds further authorities whose client certificates are accepted. Optional.
+	// ClientCAFile holds further authorities whose client certificates are accepted. Default: the authority of clients that was adopted, if there is one.
 	ClientCAFile string
 	// ProxyCertFile and ProxyKeyFile, given together, replace the own client certificate for extension API servers.
 	ProxyCertFile, ProxyKeyFile string
@@ -71,7 +71,7 @@ type PKI struct {
 
 	userCert   *reloading[*tls.Certificate]    // nil without CertFile
 	named      []named                         // Options.SNI
-	clientCAs  *reloading[[]*x509.Certificate] // nil without ClientCAFile
+	clientCAs  *reloading[[]*x509.Certificate] // nil without a file
 	userProxy  *reloading[*tls.Certificate]    // nil without ProxyCertFile
 	proxyCAs   *reloading[[]*x509.Certificate] // nil without ProxyCAFile
 	pool       atomic.Pointer[clientPool]
@@ -130,8 +130,12 @@ func open(opts Options) (*PKI, error) {
 	if err := p.openNamed(); err != nil {
 		return nil, err
 	}
-	if opts.ClientCAFile != "" {
-		if p.clientCAs, err = newReloading(p.reloadOptions(), parseCertificates, opts.ClientCAFile); err != nil {
+	authorities, err := opts.clientCAFile()
+	if err != nil {
+		return nil, err
+	}
+	if authorities != "" {
+		if p.clientCAs, err = newReloading(p.reloadOptions(), parseCertificates, authorities); err != nil {
 			return nil, err
 		}
 	}
