@@ -202,6 +202,15 @@ func (r *Row) digest() uint64 {
 	return h.Sum64()
 }
 
+// Check returns an error if a row is visibly no object of the store: if it is not JSON, say, or has another resourceVersion than the row. Of what is encrypted,
+// it checks what can be checked without keys. decode, which may be nil, is called with other rows.
+func (r Row) Check(decode func(Row) error) error {
+	if r.IsEncrypted() {
+		return checkSealed(&r)
+	}
+	return plainObject(&r, decode)
+}
+
 func plainObject(r *Row, decode func(Row) error) error {
 	if !gjson.Valid(r.Data) || !strings.HasPrefix(r.Data, "{") {
 		return errors.New("is not JSON")

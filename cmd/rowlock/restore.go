@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/sqlstore"
 	"github.com/rowlock/rowlock/sqlstore/backup"
 )
 
@@ -76,9 +78,15 @@ func restoreAll(cmd *cobra.Command, o *placeOptions, name string) error {
 		return err
 	}
 	defer f.Close()
-	r, err := backup.Restore(cmd.Context(), f, backup.Destination{Store: o.store(), DataDir: o.dataDir, Passphrase: o.passphrase})
+	r, err := backup.Restore(cmd.Context(), f, backup.Destination{Store: o.store(), DataDir: o.dataDir, Passphrase: o.passphrase, Decode: func(r sqlstore.Row) error {
+		return checkOwn(resources.LoadObject(r.Key, r.Revision, []byte(r.Data), nil, nil))
+	}})
 	if err != nil {
 		return err
+	}
+	if r.Unsound > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "Warning: %s in the backup, as in the store that it was made of: %s. 'rowlock verify' lists what is wrong, and says what to do.\n",
+			counted(r.Unsound, "object is damaged", "objects are damaged"), harmless(r.FirstUnsound))
 	}
 	said := cmd.OutOrStdout()
 	fmt.Fprintf(said, "Restored revision %d of %s: %s, %s of keys and certificates. The store begins at revision %d.\n",

@@ -143,7 +143,7 @@ func restoreParts(cmd *cobra.Command, place *placeOptions, o *partOptions, name 
 		return err
 	}
 	defer f.Close()
-	checked, err := backup.Check(cmd.Context(), f, place.passphrase)
+	checked, err := backup.Check(cmd.Context(), f, place.passphrase, nil)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (o *partOptions) read(ctx context.Context, r io.Reader, passphrase []byte, 
 		if record.Row == nil {
 			continue
 		}
-		row, unreadable := keys.Decrypt(ctx, rowOf(columns, record.Row)) // decrypted before the check, since an object may be named by its kind
+		row, unreadable := keys.Decrypt(ctx, backup.RowOf(columns, record.Row)) // decrypted before the check, since an object may be named by its kind
 		p, err := o.choose(row, unreadable, named, func(found string) {
 			missing = slices.DeleteFunc(missing, func(name string) bool { return name == found })
 		})
@@ -216,16 +216,6 @@ func (o *partOptions) read(ctx context.Context, r io.Reader, passphrase []byte, 
 		return nil, err
 	}
 	return parts, nil
-}
-
-// rowOf reads the columns that restore uses from a row of objects.
-func rowOf(columns []string, values []any) (r sqlstore.Row) {
-	for name, into := range map[string]*string{"resource": &r.Resource, "namespace": &r.Namespace, "name": &r.Name, "data": &r.Data} {
-		if i := slices.Index(columns, name); i >= 0 {
-			*into, _ = values[i].(string)
-		}
-	}
-	return r
 }
 
 // The status of quotas is not restored, because it counts the present objects.

@@ -198,6 +198,11 @@ func (s *storedTypes) check(r sqlstore.Row) error {
 	if !strings.HasSuffix(r.Resource, ".rowlock.internal") && !s.sealed {
 		return fmt.Errorf("is of a type %s that nobody serves and no definition defines", r.Resource)
 	}
+	return checkOwn(o)
+}
+
+// checkOwn returns the error of a row of the server's own; nil for any other object.
+func checkOwn(o *resources.Object) error {
 	for _, check := range []func(*resources.Object) error{pki.CheckRow, authn.CheckRow, controlplane.CheckRow, custom.CheckRow} {
 		if err := check(o); err != nil {
 			return fmt.Errorf("is of no use to a server: %w", err)

@@ -19,12 +19,16 @@ type Checked struct {
 	Objects, Files int
 	// Shared: the rows include the keys that the servers of a database share.
 	Shared bool
+	// Unsound counts the objects that a server cannot read, as they were in the store; FirstUnsound says which the first one is, and why.
+	Unsound      int
+	FirstUnsound string
 }
 
 // Check reads a backup to its end. It also refuses a readable backup from which no working store can be made: the
-// checksum shows that a file is as it was written, but not by whom. Errors: those of archive; an error for content that
-// this rowlock does not know; that of ctx.
-func Check(ctx context.Context, r io.Reader, passphrase []byte) (*Checked, error) {
+// checksum shows that a file is as it was written, but not by whom. Objects that were damaged in the store are counted;
+// decode, which may be nil, returns what else is wrong with one. Errors: those of archive; an error for content that this
+// rowlock does not know; that of ctx.
+func Check(ctx context.Context, r io.Reader, passphrase []byte, decode func(sqlstore.Row) error) (*Checked, error) {
 	a, err := archive.NewReader(r, passphrase)
 	if err != nil {
 		return nil, err
@@ -33,6 +37,7 @@ func Check(ctx context.Context, r io.Reader, passphrase []byte) (*Checked, error
 	if err := checkHeader(&c.Header); err != nil {
 		return nil, err
 	}
+	var table archive.Table
 	revision, resource := -1, -1 // the numbers of these columns
 	for {
 		record, err := a.Next()
@@ -45,7 +50,8 @@ func Check(ctx context.Context, r io.Reader, passphrase []byte) (*Checked, error
 		case err != nil:
 			return nil, err
 		case record.Table != nil:
-			revision, resource = slices.Index(record.Table.Columns, "revision"), slices.Index(record.Table.Columns, "resource")
+			table = *record.Table
+			revision, resource = slices.Index(table.Columns, "revision"), slices.Index(table.Columns, "resource")
 		case record.Row != nil && revision >= 0:
 			n, ok := record.Row[revision].(int64)
 			if !ok || n < 0 || n > sqlstore.RevisionMax {
@@ -53,8 +59,44 @@ func Check(ctx context.Context, r io.Reader, passphrase []byte) (*Checked, error
 			}
 			c.Beyond = max(c.Beyond, n)
 			c.Shared = c.Shared || resource >= 0 && record.Row[resource] == authorities
+			if table.Name == "objects" {
+				c.object(RowOf(table.Columns, record.Row), decode)
+			}
 		}
 	}
+}
+
+func (c *Checked) object(r sqlstore.Row, decode func(sqlstore.Row) error) {
+	err := r.Check(decode)
+	if err == nil {
+		return
+	}
+	if c.Unsound++; c.Unsound == 1 {
+		c.FirstUnsound = fmt.Sprintf("%s: %v", r.Key, err)
+	}
+}
+
+// RowOf returns a row of the table objects, without its lifetime.
+func RowOf(columns []string, values []any) (r sqlstore.Row) {
+	for i, name := range columns {
+		switch text, isText := values[i].(string); name {
+		case "resource":
+			r.Resource = text
+		case "namespace":
+			r.Namespace = text
+		case "name":
+			r.Name = text
+		case "data":
+			r.Data = text
+		case "fields":
+			if isText {
+				r.Fields = &text
+			}
+		case "revision":
+			r.Revision, _ = values[i].(int64)
+		}
+	}
+	return r
 }
 
 // checkHeader refuses revisions above which no counter can go on, and unknown kinds of databases and versions of

@@ -165,7 +165,7 @@ func TestModesOfFiles(t *testing.T) {
 func TestCheckEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Check(ctx, bytes.NewReader(filled(t, 3)), nil); !errors.Is(err, context.Canceled) {
+	if _, err := Check(ctx, bytes.NewReader(filled(t, 3)), nil, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

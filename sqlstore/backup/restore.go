@@ -25,6 +25,8 @@ type Destination struct {
 	// DataDir is an empty directory, which is created if needed.
 	DataDir    string
 	Passphrase []byte
+	// Decode returns an error if an object that can be read is invalid for its type. Optional.
+	Decode func(sqlstore.Row) error
 }
 
 // Restored is the result of Restore.
@@ -66,7 +68,7 @@ func CheckFinished(dataDir string) error {
 // Restore reads a backup, twice, and restores its store. Errors: those of Check; sqlstore.ErrNotEmpty if the
 // destination is not empty; those of the database and the file system.
 func Restore(ctx context.Context, from io.ReadSeeker, to Destination) (r Restored, err error) {
-	checked, err := Check(ctx, from, to.Passphrase)
+	checked, err := Check(ctx, from, to.Passphrase, to.Decode)
 	if err != nil {
 		return r, err
 	}

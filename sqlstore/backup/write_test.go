@@ -25,7 +25,7 @@ func TestWhatABackupIsWrittenTo(t *testing.T) {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	whole := func(t *testing.T, data []byte) {
 		t.Helper()
-		if _, err := Check(t.Context(), bytes.NewReader(data), nil); err != nil {
+		if _, err := Check(t.Context(), bytes.NewReader(data), nil, nil); err != nil {
 			t.Errorf("what was written is no backup: %v", err)
 		}
 	}
