@@ -61,7 +61,7 @@ func newImportCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// gRPC logs a warning for every attempt to connect; the error has the last one.
 			upstream.LogTo(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError, ReplaceAttr: hideKeysOf})))
-			return o.run(cmd.Context(), args, cmd.OutOrStdout())
+			return o.run(cmd.Context(), args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
@@ -85,6 +85,7 @@ type importer struct {
 	snapshot etcd.Snapshot
 	types    *imports.Importer
 	report   importReport
+	progress io.Writer
 }
 
 // open opens a file, or connects to servers.
@@ -107,7 +108,7 @@ func (o *importOptions) open(ctx context.Context, source string) (etcd.Snapshot,
 }
 
 // run reads everything that is to be imported before it writes. It writes keys first: keys that exist already stay when it is run again.
-func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) (err error) {
+func (o *importOptions) run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
 	var to sqlstore.Options
 	var refused error // of a dry run, which first prints what would be imported
 	if len(args) > 0 && (!o.dryRun || o.to.isNamed()) {
@@ -135,11 +136,11 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) (
 		return err
 	}
 	defer from.close()
-	i, err := newImporter(snapshot, o.prefix, from.transformers)
+	i, err := newImporter(snapshot, o.prefix, from.transformers, progress)
 	if err != nil {
 		return err
 	}
-	if err := i.each(ctx, func(etcd.Entry, imports.Imported) error { return nil }); err != nil {
+	if err := i.each(ctx, "checked", func(etcd.Entry, imports.Imported) error { return nil }); err != nil {
 		return err
 	}
 	if i.report.isEmpty() {
@@ -196,13 +197,14 @@ func (o *importOptions) adopt(keys *pki.Adoption, out io.Writer) error {
 	return o.pki.write(keys, out)
 }
 
-func newImporter(snapshot etcd.Snapshot, prefix string, transformers value.ResourceTransformers) (*importer, error) {
+func newImporter(snapshot etcd.Snapshot, prefix string, transformers value.ResourceTransformers, progress io.Writer) (*importer, error) {
 	types, err := imports.New(prefix, transformers)
-	return &importer{snapshot: snapshot, types: types}, err
+	return &importer{snapshot: snapshot, types: types, progress: progress}, err
 }
 
-// each calls visit for each object, in the order of the keys, and reports values that are not objects.
-func (i *importer) each(ctx context.Context, visit func(etcd.Entry, imports.Imported) error) error {
+// each calls visit for each object, in the order of the keys, and reports values that are not objects. It tells its progress after every tellEach keys;
+// did says what visit does with them.
+func (i *importer) each(ctx context.Context, did string, visit func(etcd.Entry, imports.Imported) error) error {
 	i.report = newImportReport()
 	// The definitions have to be known before the first custom object.
 	if err := i.snapshot.Each(ctx, i.types.Definitions(), func(e etcd.Entry) error {
@@ -211,7 +213,11 @@ func (i *importer) each(ctx context.Context, visit func(etcd.Entry, imports.Impo
 	}); err != nil {
 		return err
 	}
+	keys := 0
 	return i.snapshot.Each(ctx, i.types.Prefix(), func(e etcd.Entry) error {
+		if keys++; keys%tellEach == 0 {
+			fmt.Fprintf(i.progress, "%d keys %s\n", keys, did)
+		}
 		imported, err := i.types.Import(ctx, e.Key, e.Value)
 		var skipped *imports.Skipped
 		switch {
@@ -245,7 +251,7 @@ func (i *importer) fill(ctx context.Context, to sqlstore.Options) (revision int6
 	}()
 	go func() {
 		defer close(rows)
-		failed <- i.each(reading, func(e etcd.Entry, o imports.Imported) error {
+		failed <- i.each(reading, "imported", func(e etcd.Entry, o imports.Imported) error {
 			row, err := target.ObjectRow(reading, o.Key, o.Draft, e.Revision, e.TTL)
 			if err != nil {
 				return fmt.Errorf("%s: %w", e.Key, err)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -174,6 +175,22 @@ func TestImportOfUnpruned(t *testing.T) {
 	}
 	if said := runs(t, "import", "--dry-run", file); !strings.Contains(said, "With spec.preserveUnknownFields, 1: ") || !strings.Contains(said, "\n    boats.example.com\n") {
 		t.Errorf("it says:\n%s", said)
+	}
+}
+
+// The command tells its progress while it checks the keys, and while it imports them.
+func TestImportTellsProgress(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "snapshot")
+	puts := []etcdtest.Put{{Key: "/registry/namespaces/default", Value: stored(t, &corev1.Namespace{ObjectMeta: importedMeta("", "default")})}}
+	for i := range 2*tellEach - 1 {
+		puts = append(puts, etcdtest.Put{Key: fmt.Sprint("/registry/masterleases/", i), Value: []byte("x")})
+	}
+	if err := etcdtest.Bolt(file, puts...); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := command(t, "import", "--to", "sqlite://"+filepath.Join(t.TempDir(), "rowlock.db"), file)
+	if want := "20000 keys checked\n40000 keys checked\n20000 keys imported\n40000 keys imported\n"; code != 0 || !strings.HasSuffix(stderr, want) {
+		t.Errorf("exit code %d, it tells %q, want %q", code, stderr, want)
 	}
 }
 
