@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rowlock/rowlock/sqlstore"
 )
 
 // A store is migrated while its server runs. The server refuses writes from then on, and a server of the target with the same data
@@ -97,6 +99,24 @@ func migrateWhileItRuns(t *testing.T, from, to []string) {
 	seen.until(t, "changed=after kept=before")
 	p.end()
 	runs(t, append([]string{"verify"}, second.args()...)...)
+}
+
+// The progress of a copy is told when a table is done, and after every 20,000 rows.
+func TestMigrateTellsProgress(t *testing.T) {
+	var out strings.Builder
+	m := &moveTeller{out: &out}
+	for _, p := range []sqlstore.MoveProgress{
+		{Table: "objects", Of: 45000, Revision: 7}, {Table: "objects", Rows: 500, Of: 45000, Revision: 7}, {Table: "objects", Rows: 20000, Of: 45000, Different: 20000, Revision: 7},
+		{Table: "objects", Rows: 20500, Of: 45000, Revision: 7}, {Table: "objects", Rows: 40500, Of: 45000, Different: 40500, Revision: 7},
+		{Table: "objects", Rows: 45000, Of: 45000, Different: 45000, Revision: 7}, {Table: "changes", Revision: 8}, {Table: "changes", Rows: 1, Of: 1, Different: 1, Revision: 9},
+	} {
+		m.tell(p)
+	}
+	const want = "revision 7, objects: 20000 of 45000 rows, 20000 copied\nrevision 7, objects: 40500 of 45000 rows, 40500 copied\n" +
+		"revision 7, objects: 45000 of 45000 rows, 45000 copied\nrevision 9, changes: 1 of 1 row, 1 copied\n"
+	if out.String() != want {
+		t.Errorf("it tells\n%swant\n%s", out.String(), want)
+	}
 }
 
 // For a source that is not a store of Rowlock, the error names the command that reads it.

@@ -4,6 +4,7 @@ package sqltest
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -14,22 +15,11 @@ import (
 // Ask runs a statement in the database at a URL of the form of --datastore; views are found without their schema.
 // schema is the schema of the tables, in Postgres. It returns the rows with their values as text; NULL is <nil>.
 func Ask(ctx context.Context, url, schema, statement string) (rows [][]string, err error) {
-	driver, name := "pgx", url
-	path, isFile := strings.CutPrefix(url, "sqlite://")
-	if isFile {
-		driver, name = "sqlite", path+"?_busy_timeout=10000"
-	}
-	db, err := sql.Open(driver, name)
+	db, err := open(ctx, url, schema)
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close() //nolint:errcheck // it was only read
-	db.SetMaxOpenConns(1)
-	if !isFile {
-		if _, err := db.ExecContext(ctx, fmt.Sprintf(`SET search_path = "%s_views", "%s"`, schema, schema)); err != nil {
-			return nil, err
-		}
-	}
 	found, err := db.QueryContext(ctx, statement)
 	if err != nil {
 		return nil, err
@@ -57,4 +47,48 @@ func Ask(ctx context.Context, url, schema, statement string) (rows [][]string, e
 		rows = append(rows, row)
 	}
 	return rows, found.Err()
+}
+
+// HoldWriters makes all writers of the database wait until release is called.
+func HoldWriters(ctx context.Context, url, schema string) (release func() error, err error) {
+	db, err := open(ctx, url, schema)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := db.Conn(ctx) // the pool would close a connection with a transaction
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	release = func() error { return errors.Join(conn.Close(), db.Close()) } // which ends the transaction
+	statements := []string{"BEGIN", "SELECT FROM meta FOR UPDATE"}
+	if isFile(url) {
+		statements = []string{"BEGIN IMMEDIATE"}
+	}
+	for _, statement := range statements {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return nil, errors.Join(err, release())
+		}
+	}
+	return release, nil
+}
+
+func isFile(url string) bool { return strings.HasPrefix(url, "sqlite://") }
+
+// open opens a database with one connection.
+func open(ctx context.Context, url, schema string) (*sql.DB, error) {
+	driver, name := "pgx", url
+	if isFile(url) {
+		driver, name = "sqlite", strings.TrimPrefix(url, "sqlite://")+"?_busy_timeout=10000"
+	}
+	db, err := sql.Open(driver, name)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	if !isFile(url) {
+		if _, err := db.ExecContext(ctx, fmt.Sprintf(`SET search_path = "%s_views", "%s"`, schema, schema)); err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
+	}
+	return db, nil
 }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rowlock/rowlock/sqlstore/backup"
+	"github.com/rowlock/rowlock/sqlstore/sqltest"
+)
+
+// killedVariable makes the test binary run rowlock with arguments, one per line: only a process can be killed.
+const killedVariable = "ROWLOCK_TEST_KILLED"
+
+// startProcess starts rowlock as a process.
+func startProcess(t *testing.T, args ...string) (cmd *exec.Cmd, out io.Reader) {
+	t.Helper()
+	cmd = exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledRestore$")
+	cmd.Env = append(os.Environ(), killedVariable+"="+strings.Join(args, "\n"))
+	out, _ = started(t, cmd)
+	return cmd, out
+}
+
+// A restore whose process is killed once it has begun to write leaves what no server starts on, and can be run again.
+func TestKilledRestore(t *testing.T) {
+	if args := os.Getenv(killedVariable); args != "" {
+		os.Args = append([]string{"rowlock"}, strings.Split(args, "\n")...)
+		main()
+	}
+	dir, file := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
+	p := start(t, "--data-dir", dir)
+	client := p.client(t)
+	for i := range 100 {
+		send(t, client, "POST", "/api/v1/namespaces/default/configmaps", fmt.Sprintf(`{"metadata":{"name":"c%d"},"data":{"v":%q}}`, i, strings.Repeat(fmt.Sprint(i, " "), 50000)))
+	}
+	before := madeConfigMaps(t, client)
+	p.end()
+	runs(t, "backup", file, "--data-dir", dir)
+	onEachDatabase(t, func(t *testing.T, empty places) {
+		place := empty(t)
+		args := append([]string{"restore", file}, place.args()...)
+		cmd, _ := startProcess(t, args...)
+		ended := make(chan struct{})
+		go func() {
+			_ = cmd.Wait()
+			close(ended)
+		}()
+		for begun := false; !begun; {
+			select {
+			case <-ended: // before it was seen to write
+				begun = true
+			default:
+				_, err := os.Lstat(filepath.Join(place.dir, backup.Unfinished))
+				begun = err == nil
+			}
+		}
+		_ = cmd.Process.Kill()
+		<-ended
+		if _, err := os.Lstat(filepath.Join(place.dir, backup.Unfinished)); err == nil {
+			if code, _, stderr := command(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, place.args()...)...); code != exitFailure || !strings.Contains(stderr, "a restore of a backup was begun here") {
+				t.Errorf("a server ended with %d: %s", code, stderr)
+			}
+			runs(t, args...)
+		}
+		p := start(t, place.args()...)
+		defer p.end()
+		if diff := cmp.Diff(before, madeConfigMaps(t, p.client(t))); diff != "" {
+			t.Errorf("-before, +restored:\n%s", diff)
+		}
+	})
+}
+
+// A move whose process is killed while it follows, and again while it waits for the last writer before the switch, goes on when it is run again. The
+// source takes writes until then.
+func TestKilledMigrate(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, empty places) {
+		place := empty(t)
+		to := "sqlite://" + filepath.Join(t.TempDir(), "to.db")
+		p := start(t, place.args()...)
+		client := p.client(t)
+		const path = "/api/v1/namespaces/default/configmaps"
+		send(t, client, "POST", path, `{"metadata":{"name":"a"},"data":{"v":"0"}}`)
+		url, schema := place.database()
+		args := []string{"migrate", "--from", url, "--from-schema", schema, "--to", to}
+
+		killAfter := func(line string, args ...string) {
+			t.Helper()
+			cmd, out := startProcess(t, args...)
+			lines := bufio.NewScanner(out)
+			for lines.Scan() && !strings.Contains(lines.Text(), line) {
+			}
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+				t.Errorf("it ended by itself: %v", err)
+			}
+		}
+		killAfter(", objects: ", append(args, "--follow")...)
+		send(t, client, "PATCH", path+"/a", `{"data":{"v":"1"}}`)
+		release, err := sqltest.HoldWriters(t.Context(), url, schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		killAfter(", objects: ", args...)
+		if err := release(); err != nil {
+			t.Fatal(err)
+		}
+		send(t, client, "PATCH", path+"/a", `{"data":{"v":"2"}}`)
+		if _, err := os.Lstat(strings.TrimPrefix(to, "sqlite://")); !os.IsNotExist(err) {
+			t.Errorf("the target is a store: %v", err)
+		}
+		before := madeConfigMaps(t, client)
+		if said := runs(t, args...); !strings.Contains(said, "The store has moved, at revision") {
+			t.Errorf("rowlock migrate said:\n%s", said)
+		}
+		p.end()
+		p = start(t, "--data-dir", place.dir, "--datastore", to)
+		defer p.end()
+		if diff := cmp.Diff(before, madeConfigMaps(t, p.client(t))); diff != "" {
+			t.Errorf("-before, +moved:\n%s", diff)
+		}
+	})
+}
