@@ -36,7 +36,8 @@ func SkipsSQL(column string) string {
 		column + " LIKE '%" + internalSuffix + "')"
 }
 
-// heartbeats are the last elements of paths whose changes only show that a client is alive.
+// heartbeats are the last elements of paths below status whose changes only show that a client is alive. Elsewhere the
+// same names are content: a key of a ConfigMap, a label, a field of a specification.
 var heartbeats = []string{"lastHeartbeatTime", "lastProbeTime", "renewTime"}
 
 // leaderAnnotation is the lease of clients that keep it in an annotation.
@@ -45,6 +46,9 @@ const leaderAnnotation = "metadata.annotations[control-plane.alpha.kubernetes.io
 func isHeartbeat(path string) bool {
 	if path == leaderAnnotation {
 		return true
+	}
+	if !strings.HasPrefix(path, "status.") {
+		return false
 	}
 	for _, h := range heartbeats {
 		if strings.HasSuffix(path, "."+h) {

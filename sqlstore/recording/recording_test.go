@@ -41,8 +41,12 @@ func TestChanged(t *testing.T) {
 		{"odd keys", `{"m":{"a.b/c":1}}`, `{"m":{"a.b/c":2}}`, []string{"m[a.b/c]"}, false},
 		{"heartbeats", `{"status":{"conditions":[{"type":"Ready","lastHeartbeatTime":1}]}}`,
 			`{"status":{"conditions":[{"type":"Ready","lastHeartbeatTime":2}]}}`, []string{"status.conditions[type=Ready].lastHeartbeatTime"}, true},
-		{"a heartbeat and more", `{"lastHeartbeatTime":1,"renewTime":1,"s":{"renewTime":1}}`, `{"lastHeartbeatTime":1,"renewTime":2,"s":{"renewTime":2}}`,
-			[]string{"renewTime", "s.renewTime"}, false},
+		{"a heartbeat and more", `{"status":{"a":1,"lastProbeTime":1,"s":{"renewTime":1}}}`, `{"status":{"a":2,"lastProbeTime":2,"s":{"renewTime":2}}}`,
+			[]string{"status.a", "status.lastProbeTime", "status.s.renewTime"}, false},
+		{"data of the name", `{"data":{"renewTime":"1"}}`, `{"data":{"renewTime":"2"}}`, []string{"data.renewTime"}, false},
+		{"a specification of the name", `{"spec":{"lastProbeTime":1}}`, `{"spec":{"lastProbeTime":2}}`, []string{"spec.lastProbeTime"}, false},
+		{"a label of the name", `{"metadata":{"labels":{"lastHeartbeatTime":"1"}}}`, `{"metadata":{"labels":{"lastHeartbeatTime":"2"}}}`,
+			[]string{"metadata.labels.lastHeartbeatTime"}, false},
 	} {
 		got := Changed([]byte(c.before), []byte(c.after))
 		if diff := cmp.Diff(Changes{c.want, c.heartbeat}, got); diff != "" {
@@ -54,14 +58,14 @@ func TestChanged(t *testing.T) {
 // However much differs, only little is kept of it; a change beyond the bound is still seen to be no heartbeat.
 func TestChangedIsBounded(t *testing.T) {
 	var before, after strings.Builder
-	before.WriteString(`{"a":0`)
-	after.WriteString(`{"a":0`)
+	before.WriteString(`{"status":{"a":0`)
+	after.WriteString(`{"status":{"a":0`)
 	for range 2 * pathsMax {
 		key := strings.Repeat("é", pathMax) + string(rune('a'+rand.IntN(26))) + strings.Repeat("x", rand.IntN(50))
 		before.WriteString(`,"` + key + `":{"lastHeartbeatTime":1}`)
 		after.WriteString(`,"` + key + `":{"lastHeartbeatTime":2}`)
 	}
-	got := Changed([]byte(before.String()+"}"), []byte(after.String()+`,"z":1}`))
+	got := Changed([]byte(before.String()+"}}"), []byte(after.String()+`,"z":1}}`))
 	if n := len(got.Paths); n != pathsMax+1 || got.Paths[n-1] != More || got.Heartbeat {
 		t.Errorf("%d paths, heartbeat %t", n, got.Heartbeat)
 	}
