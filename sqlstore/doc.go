@@ -215,6 +215,7 @@
 //
 //	recorder.go          recording writes, and when
 //	recorder_step.go     one step of the recorder
+//	recorder_discard.go  removing the history where it was turned off
 //	recorder_aside.go    the transaction of a step
 //	recorder_rows.go     the rows
 //	recorder_queries.go  the SQL

@@ -42,7 +42,7 @@ func newJanitor(s *Store) *janitor {
 	j.due[prune] = opened
 	j.due[expire] = opened
 	j.due[note] = opened.Add(j.noteEvery())
-	if s.recorder.on() {
+	if s.recorder.works() {
 		j.due[record] = opened
 	}
 	return j

@@ -22,6 +22,9 @@ type ObjectHistory struct {
 	// Size bounds the object history, in bytes of the database: the oldest writes are removed first. 0 means
 	// DefaultObjectHistorySize.
 	Size int64
+	// Discard removes, without an Age, what earlier servers have kept, unless another one still records. The zero value
+	// leaves it: commands open stores whose history they do not know.
+	Discard bool
 	// SecretValues keeps the values of Secrets, and shows them; without it, keyed hashes replace them.
 	SecretValues bool
 }
@@ -67,6 +70,8 @@ type recorder struct {
 	seen int64      // how far this server has read; changes after revision up to seen had nothing to keep
 	// tellAt is when seen is stored in the database at the latest: before the log is pruned.
 	tellAt time.Time
+	// discardAt is when an object history that nobody goes on with is removed at the earliest.
+	discardAt time.Time
 	// notBefore is the earliest time of the next step, unless a caller waits for it.
 	notBefore time.Time
 	packer    recording.Packer
@@ -92,6 +97,9 @@ const (
 // on reports whether there is an object history.
 func (r *recorder) on() bool { return r.options.Age > 0 }
 
+// works reports whether the janitor has something to do for the object history.
+func (r *recorder) works() bool { return r.on() || r.options.Discard }
+
 // noteRecord schedules recording.
 func (j *janitor) noteRecord(at time.Time) {
 	if j.store.recorder.on() {
@@ -102,7 +110,7 @@ func (j *janitor) noteRecord(at time.Time) {
 // record is a duty of the janitor: it makes a step, and returns when the next one is due.
 func (j *janitor) record() (time.Time, error) {
 	r := j.store.recorder
-	if !r.on() {
+	if !r.works() {
 		return time.Time{}, nil
 	}
 	r.mu.Lock()

@@ -102,9 +102,13 @@ func (s *recordingStep) readAll(ctx context.Context, c sqlConn, shared, wait boo
 	if !s.found {
 		return s.lost(ctx, c)
 	}
-	if known := s.revision.Swap(s.was.revision); known != 0 && s.was.revision > max(known, s.seen) && !wait {
+	known := s.revision.Swap(s.was.revision)
+	if s.on() && known != 0 && s.was.revision > max(known, s.seen) && !wait {
 		s.found = false // another server has made progress: it records
 		return false, nil
+	}
+	if !s.on() {
+		return s.discards(ctx, c, known)
 	}
 	s.was.completeSecret()
 	s.upTo = max(s.was.revision, s.seen)
@@ -198,6 +202,9 @@ const (
 // trim deletes revisions beyond the bounds: of the objects that the step has written, of old writes, and of the whole
 // size. The next step does the rest.
 func (s *recordingStep) trim(ctx context.Context, c sqlConn, added int64) error {
+	if !s.on() {
+		return s.discard(ctx, c)
+	}
 	type object struct{ resource, namespace, name, uid string }
 	seen := map[object]bool{}
 	for i := range s.rows {
