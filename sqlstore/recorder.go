@@ -17,7 +17,8 @@ import (
 type ObjectHistory struct {
 	// Age is how long a write is kept at most; 0: none is kept.
 	Age time.Duration
-	// Revisions is how many writes of an object are kept at most, the last ones; 0 means DefaultObjectRevisions.
+	// Revisions is how many writes of an object are kept at most, the last ones, and how many more that changed only its
+	// status; 0 means DefaultObjectRevisions.
 	Revisions int
 	// Size bounds the object history, in bytes of the database: the oldest writes are removed first. 0 means
 	// DefaultObjectHistorySize.

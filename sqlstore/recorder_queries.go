@@ -24,8 +24,18 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 
 	selectOldestRevisionSQL = `SELECT min(at) FROM revisions`
 
-	forgetOfObjectSQL = `DELETE FROM revisions WHERE revision IN (SELECT revision FROM revisions
-WHERE resource = $1 AND namespace = $2 AND name = $3 AND uid = $4 ORDER BY revision DESC LIMIT $6 OFFSET $5) RETURNING size`
+	// ofStatusSQL is whether a write changed the status alone. fields is text: inside of a path a quote follows a
+	// backslash, so each comma before a quote begins another path, or ends one, which then counts as another. Where the
+	// paths are encrypted or unknown, the author's subresource tells.
+	ofStatusSQL = `CASE WHEN fields IS NULL THEN op = 'update' AND coalesce(author, '') LIKE '%"subresource":"status"%'
+  ELSE fields = '["status"]' OR substr(fields, 1, 9) = '["status.' AND replace(fields, ',"status.', '') NOT LIKE '%,"%' END`
+
+	// forgetOfObjectSQL keeps the last writes of an object ($5), and as many of the writes that changed its status
+	// alone: controllers write the status of an object so often that these would displace all others.
+	forgetOfObjectSQL = `DELETE FROM revisions WHERE revision IN (SELECT revision FROM (
+  SELECT revision, row_number() OVER (PARTITION BY ` + ofStatusSQL + ` ORDER BY revision DESC) AS n FROM revisions
+  WHERE resource = $1 AND namespace = $2 AND name = $3 AND uid = $4
+) AS r WHERE n > $5 ORDER BY revision LIMIT $6) RETURNING size`
 
 	forgetOldSQL = `DELETE FROM revisions WHERE revision IN (SELECT revision FROM revisions WHERE at <= $1 ORDER BY at LIMIT $2) RETURNING size`
 

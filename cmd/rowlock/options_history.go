@@ -30,7 +30,7 @@ const usualObjectHistory = "7d,20"
 func (o *objectHistoryOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kept, "object-history", "0",
 		"keep the writes of each object for people: author, time, and the object before and after. `long,many` such as "+usualObjectHistory+
-			" keeps the last 20 writes of the last 7 days; 0 keeps none, and removes what was kept. Events and Leases are left out")
+			" keeps the last 20 writes of the last 7 days, and as many of the status alone; 0 keeps none, and removes what was kept. Events and Leases are left out")
 	o.size.Quantity = *resource.NewQuantity(sqlstore.DefaultObjectHistorySize, resource.BinarySI)
 	flags.Var(&o.size, "object-history-size", "most bytes of the object history; the oldest writes are removed first")
 	flags.BoolVar(&o.secretValues, "object-history-secrets", false,
