@@ -247,6 +247,7 @@
 //	views_postgres.go   the views' SQL for Postgres
 //	query.go            the queries of rowlock sql
 //	query_tables.go     the tables of these queries
+//	query_changes.go    their table changes
 //
 // Packages: archive, the format of backups; backup, making and restoring them; etcd, reading kube-apiserver's objects from
 // etcd or kine, and writing a snapshot for etcd; recording, the part of a write that the object history keeps; pgtest,

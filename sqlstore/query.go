@@ -106,7 +106,7 @@ const (
 )
 
 // inQuery are the view settings for the tables of a query.
-var inQuery = sqliteViews{bytes: "bytes", encrypted: "encrypted", history: "true"}
+var inQuery = sqliteViews{bytes: "bytes", encrypted: "encrypted", changes: "changes"}
 
 func (q *asking) run(ctx context.Context, text string) (err error) {
 	d := &sqlite.Driver{}

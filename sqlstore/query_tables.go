@@ -49,6 +49,7 @@ type (
 		at     int
 		last   []vtab.Value // of the previous page; nil: there is none
 		limit  int          // how many rows the next page has at most; 0: queryPage
+		inLog  bool         // of changes: the object history was read, and the log is next
 		over   bool
 	}
 )
@@ -81,7 +82,7 @@ func (m objectRows) Connect(c vtab.Context, args []string) (vtab.Table, error) {
 // Create implements vtab.Module.
 func (m changeRows) Create(c vtab.Context, _ []string) (vtab.Table, error) {
 	t := &rowsTable{queryTables: m.queryTables, wide: -1, fetch: (*rowsCursor).changes}
-	return t, c.Declare("CREATE TABLE changes (revision INTEGER, at INTEGER, op TEXT, resource TEXT, namespace TEXT, name TEXT, author TEXT)")
+	return t, c.Declare("CREATE TABLE changes (revision INTEGER, at INTEGER, op TEXT, resource TEXT, namespace TEXT, name TEXT, author TEXT, fields TEXT)")
 }
 
 // Connect implements vtab.Module.
@@ -339,43 +340,4 @@ func withoutSecrets(resource string, data []byte) ([]byte, error) {
 		}
 	}
 	return json.Marshal(o)
-}
-
-// changes reads a page of the table changes, after the floor.
-func (c *rowsCursor) changes() (page [][]vtab.Value, err error) {
-	author := "author"
-	if c.source.state.Version < c.source.authorVersion() {
-		author = "NULL"
-	}
-	for len(page) == 0 && !c.over && err == nil {
-		var after int64
-		if c.last != nil {
-			after = c.last[0].(int64)
-		}
-		page, err = c.read("SELECT revision, at, op, resource, namespace, name, "+author+" FROM changes "+
-			"WHERE revision > $1 AND revision > (SELECT floor FROM meta) ORDER BY revision", []any{after}, oneChange)
-	}
-	return page, err
-}
-
-func oneChange(rows *sql.Rows) ([]vtab.Value, bool, error) {
-	var revision, at int64
-	var op, resource, namespace, name string
-	var author sql.NullString
-	if err := rows.Scan(&revision, &at, &op, &resource, &namespace, &name, &author); err != nil {
-		return nil, false, err
-	}
-	values := []vtab.Value{revision, at, op, resource, namespace, name, nil}
-	if author.Valid {
-		values[6] = author.String
-	}
-	return values, !isHidden(resource), nil
-}
-
-// authorVersion is the version of the tables since which changes have authors.
-func (s *Source) authorVersion() int {
-	if s.postgres {
-		return 3
-	}
-	return 4
 }

@@ -139,7 +139,16 @@ func (d postgresViews) shared(name string) string {
 	}
 	return `SELECT revision, to_char(to_timestamp(at / 1000) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS at, ` +
 		"floor(extract(epoch FROM now()))::bigint - at / 1000 AS age, op, resource, namespace, name, " +
-		"(a ->> 'user') AS by_user, (a ->> 'as') AS as_user, (a ->> 'verb') AS verb, (a ->> 'subresource') AS subresource, (a ->> 'agent') AS agent " +
-		"FROM " + nameSQL(d.tables) + `.changes, LATERAL (SELECT replace(author, E'\\u0000', E'\\ufffd')::jsonb AS a OFFSET 0) AS j ` +
-		"WHERE " + served + " AND revision > (SELECT floor FROM " + nameSQL(d.tables) + ".meta)"
+		"(a ->> 'user') AS by_user, (a ->> 'as') AS as_user, (a ->> 'verb') AS verb, (a ->> 'subresource') AS subresource, (a ->> 'agent') AS agent, " +
+		`replace(fields, E'\\u0000', E'\\ufffd')::jsonb AS fields FROM (` + d.changes() + `) AS c, LATERAL (SELECT replace(author, E'\\u0000', E'\\ufffd')::jsonb AS a OFFSET 0) AS j ` +
+		"WHERE " + served
+}
+
+// changes returns the changes in the log, and before them those in the object history.
+func (d postgresViews) changes() string {
+	tables := nameSQL(d.tables)
+	floor := "(SELECT floor FROM " + tables + ".meta)"
+	return "SELECT revision, at, op, resource, namespace, name, author, fields FROM " + tables + ".revisions WHERE revision <= " + floor + " UNION ALL " +
+		"SELECT c.revision, c.at, c.op, c.resource, c.namespace, c.name, c.author, r.fields FROM " + tables + ".changes c LEFT JOIN " + tables +
+		".revisions r ON r.revision = c.revision WHERE c.revision > " + floor
 }

@@ -17,12 +17,14 @@ import (
 // columns what has to be computed from the rows of the file.
 type sqliteViews struct {
 	bytes, encrypted string
-	// history is a condition that selects the changes in history.
-	history string
+	// changes are the changes in the log, and before them those in the object history.
+	changes string
 }
 
 // inFile is evaluated by the SQLite that a client brings: it needs only features of 3.38, the first version with ->>.
-var inFile = sqliteViews{bytes: "length(CAST(data AS BLOB))", encrypted: "substr(data, 1, 8) = '" + sealedPrefix + "'", history: "revision > (SELECT floor FROM meta)"}
+var inFile = sqliteViews{bytes: "length(CAST(data AS BLOB))", encrypted: "substr(data, 1, 8) = '" + sealedPrefix + "'", changes: `(SELECT revision, at, op, resource, namespace, name, author, fields FROM revisions WHERE revision <= (SELECT floor FROM meta) UNION ALL
+  SELECT c.revision, c.at, c.op, c.resource, c.namespace, c.name, c.author, r.fields FROM changes c LEFT JOIN revisions r ON r.revision = c.revision
+  WHERE c.revision > (SELECT floor FROM meta))`}
 
 // sqliteMark is in the statement of each of Rowlock's views.
 const sqliteMark = "/* rowlock */"
@@ -138,7 +140,7 @@ func (d sqliteViews) shared(name string) string {
 	}
 	return "SELECT revision, strftime('%Y-%m-%dT%H:%M:%SZ', at / 1000, 'unixepoch') AS at, (unixepoch() - at / 1000) AS age, op, resource, namespace, name, " +
 		"(author ->> '$.user') AS by_user, (author ->> '$.as') AS as_user, (author ->> '$.verb') AS verb, (author ->> '$.subresource') AS subresource, " +
-		"(author ->> '$.agent') AS agent FROM changes WHERE " + served + " AND " + d.history + " LIMIT -1"
+		"(author ->> '$.agent') AS agent, fields FROM " + d.changes + " WHERE " + served + " LIMIT -1"
 }
 
 // viewsStep is how many views are created or removed in one transaction: few beside a batch.

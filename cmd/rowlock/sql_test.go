@@ -96,7 +96,7 @@ func documentedQueries(t *testing.T) (queries [][2]string) {
 func TestSQL(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, empty places) {
 		place := empty(t)
-		p := start(t, place.args("--sql-views", "--history-age", "1h", "--disable-admission-plugins", "ServiceAccount")...)
+		p := start(t, place.args("--sql-views", "--object-history", "7d,20", "--disable-admission-plugins", "ServiceAccount")...)
 		client := p.client(t)
 		fillForQueries(t, client)
 		untilNative(t, place, `SELECT ready, secret, printed_status, owner FROM "certificates.cert-manager.io"`, func(rows [][]string, err error) bool {
