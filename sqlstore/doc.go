@@ -226,6 +226,7 @@
 // Tools that run without a server:
 //
 //	source.go           reading a consistent state of a database
+//	source_still.go     reading a SQLite file where nothing can be written
 //	target.go           filling an empty one
 //	target_sqlite.go    a file
 //	target_postgres.go  a schema

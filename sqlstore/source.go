@@ -30,7 +30,8 @@ type Source struct {
 	db       *sql.DB
 	tx       *sql.Tx
 	postgres bool
-	path     string // of the SQLite file
+	path     string      // of the SQLite file
+	still    fs.FileInfo // of a file that is read as immutable; nil: it is not
 	state    SourceState
 	sealer   *sealer
 	failing  time.Duration // see sealer.openMany
@@ -107,26 +108,39 @@ func CheckTables(ctx context.Context, o Options) error {
 	return nil
 }
 
-func (s *Source) openSQLite(ctx context.Context, o *Options) (err error) {
-	if s.path, err = sqlitePath(o.URL); err != nil {
+func (s *Source) openSQLite(ctx context.Context, o *Options) error {
+	path, err := sqlitePath(o.URL)
+	if err != nil {
 		return err
 	}
-	switch info, err := os.Stat(s.path); {
+	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
-		return cmp.Or(checkNotMoving(s.path), err)
+		return cmp.Or(checkNotMoving(path), err)
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is no file", s.path)
+		return fmt.Errorf("%s is no file", path)
 	}
-	return s.openFile(ctx, s.path)
+	return s.openFile(ctx, path)
 }
 
 // openFile begins to read an existing file.
 func (s *Source) openFile(ctx context.Context, path string) (err error) {
+	s.path = path
 	// Not with mode=ro: without a server, the write-ahead log may have to be recovered first.
+	err = s.beginFile(ctx, path, "")
+	if cannotWriteBeside(err) {
+		if s.still = stillFile(path); s.still != nil {
+			_ = s.end() // of what could not be opened
+			err = s.beginFile(ctx, path, asImmutable)
+		}
+	}
+	return whyUnreadable(path, err)
+}
+
+func (s *Source) beginFile(ctx context.Context, path, parameters string) (err error) {
 	file := url.URL{Scheme: "file", Path: path}
-	name := fmt.Sprintf("%s?_busy_timeout=%d&_query_only=1&_pragma=cache_size(-4096)", file.String(), busyTimeout.Milliseconds())
+	name := fmt.Sprintf("%s?_busy_timeout=%d&_query_only=1&_pragma=cache_size(-4096)%s", file.String(), busyTimeout.Milliseconds(), parameters)
 	if s.db, err = sql.Open("sqlite", name); err != nil {
 		return err
 	}
@@ -134,14 +148,19 @@ func (s *Source) openFile(ctx context.Context, path string) (err error) {
 	if s.tx, err = s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err == nil {
 		_, err = s.tx.ExecContext(ctx, "SELECT 1 FROM sqlite_schema LIMIT 1") // SQLite opens the file only now
 	}
-	return whyUnreadable(path, err)
+	return err
+}
+
+// cannotWriteBeside reports whether SQLite cannot read a file because it cannot open or create the files beside it.
+func cannotWriteBeside(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_CANTOPEN || e.Code()&0xff == sqlite3.SQLITE_READONLY)
 }
 
 // whyUnreadable adds the reason that SQLite's error lacks: the file may not be read, or it may be read but nothing can
 // be written beside it, for example on a disk that is mounted read-only.
 func whyUnreadable(path string, err error) error {
-	var e *sqlite.Error
-	if !errors.As(err, &e) || e.Code()&0xff != sqlite3.SQLITE_CANTOPEN && e.Code()&0xff != sqlite3.SQLITE_READONLY {
+	if !cannotWriteBeside(err) {
 		return err
 	}
 	if may := unix.Access(path, unix.R_OK); may != nil {
@@ -150,7 +169,7 @@ func whyUnreadable(path string, err error) error {
 	if log, lerr := os.Stat(path + "-wal"); unix.Access(path, unix.W_OK) == nil && unix.Access(filepath.Dir(path), unix.W_OK) == nil && (lerr != nil || log.Mode().IsRegular()) {
 		return err // there is another cause, such as a full disk
 	}
-	return fmt.Errorf("%w: SQLite reads %s only where it can write it, and files beside it: "+
+	return fmt.Errorf("%w: SQLite reads %s only where it can write files beside it, or may read those of a server, or where no server runs and no write-ahead log is left: "+
 		"copy it, and %[2]s-wal if there is one, to another directory while no server runs, and name the copy by --datastore", err, path)
 }
 
@@ -282,8 +301,10 @@ func (s *Source) eachOf(ctx context.Context, name, statement string, table func(
 	return rows.Err()
 }
 
-// Close ends the transaction.
-func (s *Source) Close() error {
+// Close ends the transaction. It returns an error if what was read may not have been one state.
+func (s *Source) Close() error { return errors.Join(s.stayed(), s.end()) }
+
+func (s *Source) end() error {
 	var errs []error
 	if s.tx != nil {
 		if err := s.tx.Rollback(); !errors.Is(err, sql.ErrTxDone) {

@@ -26,6 +26,12 @@ func claim(f *os.File) error {
 	return nil
 }
 
+// isClaimed reports whether a process has claimed a file.
+func isClaimed(f *os.File) bool {
+	at := unix.Flock_t{Type: unix.F_WRLCK, Whence: 0, Start: claimAt, Len: 1}
+	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &at) == nil && at.Type != unix.F_UNLCK
+}
+
 // isElsewhere reports whether a file has other names, beside which there is no write-ahead log.
 func isElsewhere(f *os.File) bool {
 	var stat unix.Statx_t
