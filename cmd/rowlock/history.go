@@ -97,14 +97,14 @@ const shownPaths = 3
 
 func printHistory(revisions []*historyRevision, out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(w, "REVISION\tTIME\tOPERATION\tUSER\tAGENT\tUID\tCHANGED")
+	fmt.Fprintln(w, "REVISION\tTIME\tOPERATION\tREQUEST\tUSER\tAGENT\tUID\tCHANGED")
 	for _, r := range revisions {
 		agent, _, _ := strings.Cut(r.Requester.UserAgent, " ")
 		paths := r.Paths
 		if len(paths) > shownPaths {
 			paths = append(paths[:shownPaths:shownPaths], fmt.Sprintf("and %d more", len(r.Paths)-shownPaths))
 		}
-		cells := []string{r.Name, r.when(), r.Operation, r.who(), dash(agent), dash(string(r.Object.UID)), dash(strings.Join(paths, ", "))}
+		cells := []string{r.Name, r.when(), r.Operation, r.request(), r.who(), dash(agent), dash(string(r.Object.UID)), dash(strings.Join(paths, ", "))}
 		for i := range cells {
 			cells[i] = harmless(cells[i])
 		}
@@ -122,6 +122,11 @@ func dash(text string) string {
 
 func (r *historyRevision) when() string { return r.CreationTimestamp.UTC().Format(time.RFC3339) }
 
+// request returns the verb and the subresource of the request.
+func (r *historyRevision) request() string {
+	return dash(strings.TrimSpace(r.Requester.Verb + " " + r.Requester.Subresource))
+}
+
 func (r *historyRevision) who() string {
 	if r.Requester.As != "" {
 		return r.Requester.User + " as " + r.Requester.As
@@ -131,8 +136,8 @@ func (r *historyRevision) who() string {
 
 // printDiff prints a write and its changes.
 func (h *objectHistory) printDiff(ctx context.Context, r *historyRevision, out io.Writer) error {
-	fmt.Fprintf(out, "revision %s\nTime: %s\nUser: %s\nAgent: %s\nOperation: %s %s\n",
-		r.Name, r.when(), harmless(r.who()), harmless(dash(r.Requester.UserAgent)), r.Operation, h)
+	fmt.Fprintf(out, "revision %s\nTime: %s\nUser: %s\nAgent: %s\nRequest: %s\nOperation: %s %s\n",
+		r.Name, r.when(), harmless(r.who()), harmless(dash(r.Requester.UserAgent)), harmless(r.request()), r.Operation, h)
 	full, err := h.get(ctx, r.Name)
 	if err != nil {
 		return err

@@ -30,9 +30,11 @@ type historyRevision struct {
 	} `json:"object"`
 	Operation string `json:"operation"`
 	Requester struct {
-		User      string `json:"user"`
-		As        string `json:"as"`
-		UserAgent string `json:"userAgent"`
+		User        string `json:"user"`
+		As          string `json:"as"`
+		Verb        string `json:"verb"`
+		Subresource string `json:"subresource"`
+		UserAgent   string `json:"userAgent"`
 	} `json:"requester"`
 	Paths []string `json:"paths"`
 	State struct {

@@ -72,13 +72,13 @@ func (h historian) history(t *testing.T, object string) []string {
 	return h.rows(t, object, "-n", "shop")
 }
 
-// rows returns the rows of an object that is given in full.
+// rows returns the rows of an object that is given in full, without the requests, too.
 func (h historian) rows(t *testing.T, object ...string) (rows []string) {
 	t.Helper()
 	for _, line := range strings.Split(strings.TrimSpace(h.does(t, append([]string{"history"}, object...)...)), "\n")[1:] {
 		columns := regexp.MustCompile(` {3,}`).Split(line, -1)
-		agent, _, _ := strings.Cut(columns[4], "/")
-		rows = append(rows, strings.Join([]string{columns[2], columns[3], agent, columns[6]}, " "))
+		agent, _, _ := strings.Cut(columns[5], "/")
+		rows = append(rows, strings.Join([]string{columns[2], columns[4], agent, columns[7]}, " "))
 	}
 	return rows
 }
@@ -126,6 +126,11 @@ func TestHistoryCommands(t *testing.T) {
 			}
 		}
 		wants(changed, created)
+		send(t, h.client, "PATCH", "/api/v1/namespaces/shop/status", `{"status":{"conditions":[{"type":"Tried","status":"True"}]}}`)
+		if shop := h.does(t, "history", "ns/shop"); !strings.Contains(shop, "   Update      patch status   kubernetes-admin ") || !strings.Contains(shop, "   Create      create         kubernetes-admin ") ||
+			!strings.Contains(h.does(t, "history", "ns/shop", "--diff"), "\nRequest: patch status\nOperation: Update namespaces/shop\n") {
+			t.Errorf("the requests are shown as\n%s", shop)
+		}
 		diff := h.does(t, "history", "cm/a", "-n", "shop", "--diff")
 		if !strings.Contains(diff, "\n-  v: \"1\"\n+  v: \"2\"\n") || !strings.Contains(diff, "\n+data:\n+  v: \"1\"\n") {
 			t.Errorf("the changes are shown as\n%s", diff)
