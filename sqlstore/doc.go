@@ -246,6 +246,7 @@
 //	views_keep.go       keeping the views in a database
 //	views_sqlite.go     the views' SQL for SQLite
 //	views_postgres.go   the views' SQL for Postgres
+//	views_computed.go   the columns that kubectl computes from several fields
 //	query.go            the queries of rowlock sql
 //	query_tables.go     the tables of these queries
 //	query_changes.go    their table changes

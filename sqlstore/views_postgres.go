@@ -105,6 +105,8 @@ func postgresColumn(c views.Column) string {
 			size += " + " + sizeOf(other)
 		}
 		return known(size)
+	case views.Computed:
+		return computingPostgres.expand(computedColumns[c.Value])
 	case views.Join:
 		return "(SELECT string_agg(CASE jsonb_typeof(e) WHEN 'object' THEN e #>> " + other + " ELSE e #>> '{}' END, ',' ORDER BY n) FROM " + elements(path) + ")"
 	case views.Ratio:

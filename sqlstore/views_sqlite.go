@@ -98,6 +98,8 @@ func sqliteColumn(c views.Column) string {
 			size += " + (SELECT count(key) FROM json_each(o, " + other + "))"
 		}
 		return known(size)
+	case views.Computed:
+		return computingSQLite.expand(computedColumns[c.Value])
 	case views.Join:
 		return "(SELECT group_concat(CASE type WHEN 'object' THEN value ->> " + other + " ELSE atom END, ',') FROM json_each(o, " + path + ") WHERE typeof(key) = 'integer')"
 	case views.Ratio:

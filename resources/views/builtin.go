@@ -25,6 +25,9 @@ func found(name, list, member, value, other string) Column {
 	return Column{Name: name, Kind: Find, Path: dotted(list), Other: dotted(other), Member: member, Value: value}
 }
 
+// computed is a column that kubectl computes from several fields.
+func computed(name, what string) Column { return Column{Name: name, Kind: Computed, Value: what} }
+
 // template are the columns of kinds whose controllers create Pods.
 func template(path string, before ...Column) []Column {
 	return append(before, at("containers", Join, path+".spec.containers", "name"), at("images", Join, path+".spec.containers", "image"))
@@ -37,7 +40,7 @@ func replicas() []Column {
 }
 
 // builtin are the columns of built-in types that kubectl prints by the same names (see columnNames), followed for each type by a few that
-// it does not print so. Columns that are computed from many fields, as pods' READY and STATUS, are left out.
+// it does not print so. Some columns that are computed from many fields, as pods' STATUS, are left out.
 var builtin = map[string][]Column{
 	"apiservices.apiregistration.k8s.io": {at("service", Pair, "spec.service.namespace", "spec.service.name"),
 		found("available", "status.conditions", "type", "Available", "status")},
@@ -77,23 +80,23 @@ var builtin = map[string][]Column{
 		number("minpods", "spec.minReplicas"), number("maxpods", "spec.maxReplicas"), at("replicas", Count, "status.currentReplicas")},
 	"ingressclasses.networking.k8s.io": {text("controller", "spec.controller")},
 	"ingresses.networking.k8s.io":      {text("class", "spec.ingressClassName"), at("all_hosts", Join, "spec.rules", "host")},
-	"jobs.batch": template("spec.template", number("wanted", "spec.completions"), at("running", Count, "status.active"),
+	"jobs.batch": template("spec.template", computed("printed_status", "job status"), computed("completions", "job completions"), number("wanted", "spec.completions"), at("running", Count, "status.active"),
 		at("succeeded", Count, "status.succeeded"), at("failed", Count, "status.failed"), at("selector", JSON, "spec.selector")),
 	"leases.coordination.k8s.io": {text("holder", "spec.holderIdentity"), text("renewed", "spec.renewTime")},
 	"mutatingadmissionpolicies.admissionregistration.k8s.io": {at("mutations", Size, "spec.mutations"),
 		at("paramkind", Pair, "spec.paramKind.apiVersion", "spec.paramKind.kind")},
 	"mutatingadmissionpolicybindings.admissionregistration.k8s.io": {text("policyname", "spec.policyName")},
 	"mutatingwebhookconfigurations.admissionregistration.k8s.io":   {at("webhooks", Size, "webhooks")},
-	"namespaces":                        {text("phase", "status.phase")},
+	"namespaces":                        {text("printed_status", "status.phase"), text("phase", "status.phase")},
 	"networkpolicies.networking.k8s.io": {at("pod_selector", JSON, "spec.podSelector")},
-	"nodes": {text("version", "status.nodeInfo.kubeletVersion"), found("internal_ip", "status.addresses", "type", "InternalIP", "address"),
+	"nodes": {computed("printed_status", "node status"), computed("roles", "node roles"), text("version", "status.nodeInfo.kubeletVersion"), found("internal_ip", "status.addresses", "type", "InternalIP", "address"),
 		found("external_ip", "status.addresses", "type", "ExternalIP", "address"), text("os_image", "status.nodeInfo.osImage"),
 		text("kernel_version", "status.nodeInfo.kernelVersion"), text("container_runtime", "status.nodeInfo.containerRuntimeVersion"),
 		found("ready", "status.conditions", "type", "Ready", "status"), at("unschedulable", Bool, "spec.unschedulable")},
-	"persistentvolumeclaims": {text("volume", "spec.volumeName"), text("storageclass", "spec.storageClassName"),
+	"persistentvolumeclaims": {computed("printed_status", "volume status"), text("volume", "spec.volumeName"), computed("access_modes", "claim modes"), text("storageclass", "spec.storageClassName"),
 		text("volumeattributesclass", "spec.volumeAttributesClassName"), text("volumemode", "spec.volumeMode"),
 		text("phase", "status.phase"), text("requested", "spec.resources.requests.storage"), text("capacity", "status.capacity.storage")},
-	"persistentvolumes": {text("capacity", "spec.capacity.storage"), text("reclaim_policy", "spec.persistentVolumeReclaimPolicy"),
+	"persistentvolumes": {text("capacity", "spec.capacity.storage"), computed("access_modes", "volume modes"), computed("printed_status", "volume status"), text("reclaim_policy", "spec.persistentVolumeReclaimPolicy"),
 		at("claim", Pair, "spec.claimRef.namespace", "spec.claimRef.name"), text("storageclass", "spec.storageClassName"),
 		text("volumeattributesclass", "spec.volumeAttributesClassName"), text("reason", "status.reason"), text("volumemode", "spec.volumeMode"),
 		text("phase", "status.phase")},
@@ -101,7 +104,7 @@ var builtin = map[string][]Column{
 		text("nodename", "spec.nodeName"), text("signername", "spec.signerName")},
 	"poddisruptionbudgets.policy": {text("min_available", "spec.minAvailable"), text("max_unavailable", "spec.maxUnavailable"),
 		at("allowed_disruptions", Count, "status.disruptionsAllowed")},
-	"pods": {text("ip", "status.podIP"), text("node", "spec.nodeName"), text("nominated_node", "status.nominatedNodeName"),
+	"pods": {computed("ready", "pod ready"), computed("restarts", "pod restarts"), text("ip", "status.podIP"), text("node", "spec.nodeName"), text("nominated_node", "status.nominatedNodeName"),
 		text("phase", "status.phase"), text("service_account", "spec.serviceAccountName"), text("qos_class", "status.qosClass")},
 	"podtemplates": template("template", at("pod_labels", JSON, "template.metadata.labels")),
 	"priorityclasses.scheduling.k8s.io": {number("value", "value"), at("global_default", Bool, "globalDefault"),
@@ -118,7 +121,7 @@ var builtin = map[string][]Column{
 	"secrets":                                {text("type", "type"), at("data", Size, "data")},
 	"serviceaccounts":                        {at("secrets", Size, "secrets")},
 	"servicecidrs.networking.k8s.io":         {at("cidrs", Join, "spec.cidrs")},
-	"services":                               {text("type", "spec.type"), text("cluster_ip", "spec.clusterIP"), at("selector", JSON, "spec.selector")},
+	"services":                               {text("type", "spec.type"), text("cluster_ip", "spec.clusterIP"), computed("ports", "service ports"), at("selector", JSON, "spec.selector")},
 	"statefulsets.apps":                      template("spec.template", at("ready", Ratio, "status.readyReplicas", "spec.replicas")),
 	"storageclasses.storage.k8s.io": {text("provisioner", "provisioner"), text("reclaimpolicy", "reclaimPolicy"),
 		text("volumebindingmode", "volumeBindingMode"), at("allowvolumeexpansion", Bool, "allowVolumeExpansion")},

@@ -38,6 +38,8 @@ const (
 	Pair Kind = "pair"
 	// Find is the text at Other in the first element of a list whose member Member equals Value.
 	Find Kind = "found"
+	// Computed is what kubectl computes from several fields. Value says what.
+	Computed Kind = "computed"
 )
 
 // Column is a value in an object.
@@ -46,7 +48,7 @@ type Column struct {
 	Kind          Kind
 	Path          Path
 	Other         Path
-	Member, Value string // for Find
+	Member, Value string // for Find; Value for Computed, too
 }
 
 // Path leads to a value in an object.
