@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -21,17 +20,14 @@ import (
 
 // TestClocks lets clients work while the clocks of servers jump by up to decades, forward and back, and servers are killed.
 func TestClocks(t *testing.T) {
-	ctx := clocks(t)
-	o := trial.Options{Database: trial.SQLite, Servers: 1, Faults: []string{"clock", "clock", "kill"}, Seed: 1, Duration: 6 * time.Second, Round: 6 * time.Second,
-		Pause: 300 * time.Millisecond, Clients: 8, Watchers: 16, Names: 10, Keep: t.TempDir(), Log: io.Discard}
-	if database.url != "" {
-		o.Database, o.Servers = trial.Postgres, 3
+	clocks(t)
+	o := histories(t)
+	o.Faults, o.Pause = []string{"clock", "clock", "kill"}, 300*time.Millisecond
+	o.Duration, o.Round = 6*time.Second, 6*time.Second
+	if o.Database == trial.Postgres {
+		o.Servers = 3
 	}
-	report, err := trial.Run(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantClean(t, report)
+	report := wantClean(t, o)
 	if report.Faults["clock"] == 0 {
 		t.Error("no clock has jumped")
 	}
@@ -86,7 +82,7 @@ func TestClocksBite(t *testing.T) {
 func clocks(t *testing.T) context.Context {
 	t.Helper()
 	if err := clock.Available(); err != nil {
-		t.Skip(err)
+		unavailable(t, err)
 	}
 	if err := buildRowlock(); err != nil {
 		t.Fatal(err)

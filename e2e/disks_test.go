@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -16,11 +15,7 @@ import (
 // power is cut, the disk is full, read-only or slow, has errors, or a page of the file is damaged. The clients' histories are verified.
 func TestDisks(t *testing.T) {
 	o := diskOptions(t)
-	report, err := trial.Run(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantClean(t, report)
+	report := wantClean(t, o)
 	broken := 0
 	for _, times := range report.Faults {
 		broken += times
@@ -35,6 +30,7 @@ func TestDisks(t *testing.T) {
 func TestPowerCutsBite(t *testing.T) {
 	o := diskOptions(t)
 	o.Faults, o.Args = []string{"power"}, []string{"--sqlite-synchronous=normal"}
+	o.Keep = "" // violations are expected
 	for o.Seed = 1; o.Seed <= 5; o.Seed++ {
 		report, err := trial.Run(t.Context(), o)
 		if err != nil {
@@ -55,12 +51,10 @@ func diskOptions(t *testing.T) trial.Options {
 		t.Skip("disks break under SQLite; that of Postgres is its own")
 	}
 	if err := disk.Available(); err != nil {
-		t.Skip(err)
+		unavailable(t, err)
 	}
-	if err := buildRowlock(); err != nil {
-		t.Fatal(err)
-	}
-	faults := slices.DeleteFunc(strings.Split(trial.Faults(trial.SQLite), ","), func(name string) bool { return !trial.NeedsDisk(name) })
-	return trial.Options{Database: trial.SQLite, Servers: 1, Faults: faults, Seed: 1, Duration: 6 * time.Second, Round: 6 * time.Second,
-		Pause: 300 * time.Millisecond, Clients: 8, Watchers: 16, Names: 10, Keep: t.TempDir(), Log: io.Discard}
+	o := histories(t)
+	o.Faults = slices.DeleteFunc(strings.Split(trial.Faults(o.Database), ","), func(name string) bool { return !trial.NeedsDisk(name) })
+	o.Duration, o.Round, o.Pause = 6*time.Second, 6*time.Second, 300*time.Millisecond
+	return o
 }

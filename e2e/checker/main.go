@@ -51,7 +51,9 @@ func main() {
 	flag.DurationVar(&o.Pause, "pause", 2*time.Second, "how long nothing is broken between two faults, at most")
 	flag.BoolVar(&o.Crowd, "crowd", false, "clients and watches are many: lists are rare, and each watch sees a few objects")
 	flag.IntVar(&o.Reluctant, "reluctant", 8, "of a crowd, how many watches see everything and hardly read")
-	flag.StringVar(&o.Keep, "keep", ".", "the directory for histories that have violations")
+	flag.DurationVar(&o.HistoryAge, "history-age", 0, "prune changes at this age, a few seconds: what is older may be refused; 0: nothing is pruned during a round")
+	flag.StringVar(&o.Keep, "keep", ".", "the directory for histories that have violations, and of rounds that fail")
+	flag.BoolVar(&o.KeepAll, "keep-all", false, "keep all histories")
 	flag.Parse()
 	var err error
 	switch {
@@ -201,7 +203,7 @@ func verifyFile(path string) error {
 	for _, v := range found {
 		fmt.Println(v)
 	}
-	fmt.Printf("%d operations, %d watches: %d violations\n", len(h.Operations), len(h.Watches), len(found))
+	fmt.Printf("%d operations, %d watches, verified from revision %d to %d: %d violations\n", len(h.Operations), len(h.Watches), h.Start, history.Verifiable(h), len(found))
 	if len(found) > 0 {
 		return errors.New("something was promised and not kept")
 	}

@@ -30,7 +30,7 @@ const (
 	RuleState        = "state"        // a read shows one state, that of its revision
 	RuleNotOlder     = "not older"    // a read is not older than requested
 	RuleExact        = "exact"        // a read is of the requested revision
-	RuleHistory      = "history"      // history that was not pruned is served, and continue tokens are valid
+	RuleHistory      = "history"      // history that is too young to be pruned is served, and continue tokens are valid
 	RuleOrdered      = "ordered"      // events come in the order of revisions
 	RuleUnique       = "unique"       // an event comes once
 	RuleReliable     = "reliable"     // no event is left out
@@ -41,9 +41,9 @@ const (
 	RuleComplete     = "complete"     // a watch reaches the end
 )
 
-// Check returns the violations of a history; none when it is clean.
+// Check returns the violations of a history up to the revision that Verifiable returns; none when it is clean.
 func Check(h *History) []Violation {
-	c := &checker{history: h.untilEnd()}
+	c := &checker{history: h.prefix().untilEnd(), bounds: h.bounds()}
 	c.gather()
 	c.checkLoss()
 	c.checkRevisions()
@@ -81,6 +81,8 @@ type checker struct {
 	fate map[int]fate
 	// deletions are those that happened without an answer to any client.
 	deletions []Operation
+	// bounds tell how old a change can be.
+	bounds bounds
 	// known are the moments at which a client was told a higher revision than ever before.
 	known []moment
 	found []Violation

@@ -13,6 +13,8 @@
 //	watches.go     watches are ordered, unique, reliable, atomic, resumable and bookmarkable
 //	initial.go     watches that begin with the state
 //	loss.go        histories that begin with the loss of writes
+//	pruned.go      histories of which servers prune what is old
+//	prefix.go      the part of a history that can be verified, if events are missing
 package history
 
 import "fmt"
@@ -136,6 +138,8 @@ type Watch struct {
 	Events    []Event `json:"events,omitempty"`
 	// Code is the status of the answer, or of the error that ended the stream; 0: there was no answer.
 	Code int `json:"code"`
+	// Return is when the code was known.
+	Return int64 `json:"return,omitempty"`
 	// Complete says that the watch was kept open until the end of the history, and has to have reached it.
 	Complete bool `json:"complete,omitempty"`
 }
@@ -146,6 +150,10 @@ type History struct {
 	Start int64 `json:"start"`
 	// End is the revision of the last write, which a complete watch has to reach.
 	End int64 `json:"end"`
+	// Age is how old a change is, in nanoseconds, when servers begin to prune it; 0: they prune none of this history.
+	Age int64 `json:"age,omitempty"`
+	// Cut says that the history ends early, at no known revision: the last write failed. End is 0 then.
+	Cut bool `json:"cut,omitempty"`
 	// Loss describes an earlier loss of writes; nil: there was none.
 	Loss       *Loss       `json:"loss,omitempty"`
 	Operations []Operation `json:"-"`

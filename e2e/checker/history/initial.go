@@ -7,6 +7,8 @@ import "slices"
 func (s *stream) begin() (rest []Event, ok bool) {
 	w := s.watch
 	switch {
+	case len(w.Events) == 0 && w.Code != 200 && (w.Code != 410 || w.Match != Exact):
+		return nil, false // a fault
 	case w.Match == Exact && !w.Initial:
 		s.position = w.At
 		return w.Events, true

@@ -148,6 +148,10 @@ func (s *simulation) list(c *client) {
 			c.list = o.At - 1
 		}
 	}
+	if len(o.Pages) > 0 && c.list < s.floor || len(o.Pages) == 0 && o.Match == Exact && s.refuses(c.list, "list refused too early") {
+		o.Pages, o.Code = append(o.Pages, Page{Call: p.Call, Code: 410, Revision: c.list}), 410
+		return
+	}
 	p.Revision = c.list
 	shown := c.list
 	older := s.log.state(c.list-3, o.Select)
@@ -250,6 +254,13 @@ func (s *simulation) deliver(w *watcher) bool {
 	if w.forever && s.bug == "watch hangs" && (s.now > 500 || s.fired) {
 		s.fired = true
 		return false
+	}
+	if s.refuses(w.cursor, "watch refused too early") {
+		if w.cursor >= s.floor || !s.is("pruned events skipped") {
+			w.Code, w.Return = 410, s.now
+			return false
+		}
+		w.cursor = s.floor
 	}
 	resumed := len(w.Events) == 0 && w.Match == Exact && w.At > s.history.Start
 	for i := s.log.position(w.cursor); i < len(s.log.changes); i++ {

@@ -26,7 +26,7 @@ func (c *checker) checkList(o *Operation) {
 	var items []Object
 	evidence := []string{o.String()}
 	for i, p := range o.Pages {
-		if p.Code == 410 || p.Code == 400 {
+		if p.Code == 400 || p.Code == 410 && !c.pageMayBeRefused(o, i) {
 			c.violate(RuleHistory, evidence, "page %d of a list was refused with %d", i+1, p.Code)
 		}
 		if p.Code != 200 {

@@ -22,7 +22,9 @@ type simulation struct {
 	clients      []*client
 	watchers     []*watcher
 	late         []func()
-	hidden       map[int64]bool // changes hidden from all watches
+	hidden       map[int64]bool  // changes hidden from all watches
+	made         map[int64]int64 // when the change of a revision was made
+	floor        int64           // changes up to it are pruned
 }
 
 // client is a client with or without a request in flight.
@@ -53,8 +55,13 @@ var simulatedColors = []string{"red", "blue"}
 
 // simulate makes a history of a number of steps.
 func simulate(seed uint64, steps int, bug string) *simulation {
-	s := &simulation{Rand: rand.New(rand.NewPCG(seed, 1)), bug: bug, acknowledged: map[string]int64{}, hidden: map[int64]bool{}, known: 100}
-	s.history.Start = 100
+	return simulatePruned(seed, steps, bug, 0)
+}
+
+// simulatePruned makes a history of which changes are pruned that are older than a number of steps; 0: none is.
+func simulatePruned(seed uint64, steps int, bug string, age int64) *simulation {
+	s := &simulation{Rand: rand.New(rand.NewPCG(seed, 1)), bug: bug, acknowledged: map[string]int64{}, hidden: map[int64]bool{}, known: 100, made: map[int64]int64{}}
+	s.history.Start, s.history.Age = 100, age
 	s.log.index()
 	for i := range simulatedClients {
 		s.clients = append(s.clients, &client{id: i})
@@ -64,8 +71,9 @@ func simulate(seed uint64, steps int, bug string) *simulation {
 	}
 	for range steps {
 		s.now++
+		s.prune()
 		if s.IntN(3) == 0 {
-			s.deliver(s.watchers[s.IntN(len(s.watchers))])
+			s.read(s.watchers[s.IntN(len(s.watchers))])
 			s.reopen()
 		} else {
 			s.step(s.clients[s.IntN(len(s.clients))])
@@ -103,6 +111,7 @@ func (s *simulation) commit(kind string, o Object) Object {
 	}
 	s.log.changes = append(s.log.changes, change{Event: Event{Type: kind, Object: o}})
 	s.log.index()
+	s.made[o.Revision] = s.now
 	return o
 }
 
@@ -199,6 +208,11 @@ func (s *simulation) finish() {
 	s.watch(Watch{Match: Exact, At: 100}, true)
 	for _, w := range s.watchers {
 		for s.now++; s.deliver(w); s.now++ {
+		}
+		if w.Code == 410 {
+			s.history.Watches = append(s.history.Watches, w.Watch)
+			s.watch(Watch{Match: MostRecent, Initial: true, Select: w.Select}, true)
+			w = s.watchers[len(s.watchers)-1]
 		}
 		w.Events = append(w.Events, Event{Time: s.now, Type: Bookmark, Object: Object{Revision: w.cursor}})
 		w.Code, w.Complete = 200, true

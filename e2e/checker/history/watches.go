@@ -20,16 +20,10 @@ func (c *checker) checkWatches() {
 		if c.old(w) {
 			continue // see checkLoss
 		}
-		if w.Code == 410 {
-			c.violate(RuleHistory, []string{w.String()}, "a watch was refused history that was not pruned")
-			continue
-		}
-		if w.Code != 200 && len(w.Events) == 0 {
-			continue // a fault
-		}
 		s := &stream{checker: c, watch: w, seen: map[int64]bool{}}
 		rest, ok := s.begin()
 		if !ok {
+			s.refusedState()
 			continue
 		}
 		s.next = c.log.position(s.position)
@@ -39,6 +33,7 @@ func (c *checker) checkWatches() {
 			s.events = append(s.events, e)
 		}
 		s.end()
+		s.refused()
 	}
 }
 

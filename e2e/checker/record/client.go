@@ -56,7 +56,11 @@ func (r *recorder) something(ctx context.Context, random *rand.Rand, o history.O
 		if random.IntN(2) == 0 {
 			o.Select = r.color(random)
 		}
-		return r.list(ctx, o)
+		between := time.Duration(0)
+		if o.Limit > 0 && random.IntN(slowLists) == 0 {
+			between = r.aWhile()
+		}
+		return r.list(ctx, o, between)
 	}
 	if o.Kind != history.Delete {
 		o.Value, o.Color = value, r.color(random)

@@ -105,7 +105,7 @@ func (r *recorder) ofBefore(ctx context.Context, o *Options, random *rand.Rand, 
 		if i > 0 {
 			op.At -= random.Int64N(o.Loss.Told - o.Loss.Start + 1)
 		}
-		if err := r.list(ctx, op); err != nil {
+		if err := r.list(ctx, op, 0); err != nil {
 			return err
 		}
 	}

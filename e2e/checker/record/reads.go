@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/rowlock/rowlock/e2e/checker/history"
 )
@@ -51,8 +52,8 @@ func (r *recorder) get(ctx context.Context, o history.Operation) error {
 // triesOfPage is how often a page without an answer is requested. The token stays valid, also on another server.
 const triesOfPage = 3
 
-// list lists objects, all pages, according to the operation, and records it.
-func (r *recorder) list(ctx context.Context, o history.Operation) error {
+// list lists objects, all pages, according to the operation, and records it. It waits for a time before each further page.
+func (r *recorder) list(ctx context.Context, o history.Operation, between time.Duration) error {
 	token := ""
 	o.Call = r.now()
 	for tries := 0; tries < triesOfPage; {
@@ -74,6 +75,7 @@ func (r *recorder) list(ctx context.Context, o history.Operation) error {
 		if token = next; token == "" {
 			break
 		}
+		r.sleep(ctx, between)
 	}
 	r.addOperation(o)
 	return nil

@@ -10,6 +10,7 @@
 //	workload.go   a round: clients and watchers in an empty namespace
 //	loss.go       a round in a namespace that has lost writes
 //	crowd.go      rounds with thousands of clients
+//	pruned.go     rounds in which servers prune what is old
 package record
 
 import (
@@ -36,6 +37,7 @@ type recorder struct {
 	targets   []Target
 	namespace string
 	patience  time.Duration // for one answer
+	resumed   time.Duration // the timeout of a resumed watch
 	crowd     *crowd        // nil: few clients
 	began     time.Time
 
@@ -44,6 +46,7 @@ type recorder struct {
 	mu      sync.Mutex
 	history history.History
 	latest  int64                      // the highest revision that any client was told
+	told    []told                     // when it was which, where servers prune
 	objects map[string]*history.Object // as last seen by a client, for preconditions
 }
 
@@ -55,6 +58,7 @@ func (r *recorder) learn(o history.Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.latest = max(r.latest, o.Revision)
+	r.remember()
 	if known := r.objects[o.Name]; o.Name != "" && (known == nil || known.Revision < o.Revision) {
 		r.objects[o.Name] = &o
 	}

@@ -25,10 +25,11 @@ type frame struct {
 const silence = 30 * time.Second
 
 // resumed is the timeout that a continued stream asks for: watches are often resumed. A stream that follows one without progress asks for twice as
-// long, up to resumedMost, so that the watch reaches the end on a slow machine, too.
+// long, up to resumedMost, so that the watch reaches the end on a slow machine, too. Where servers prune, watches are resumed more often.
 const (
-	resumed     = 4 * time.Second
-	resumedMost = 32 * time.Second
+	resumed       = 4 * time.Second
+	resumedPruned = time.Second
+	resumedMost   = 32 * time.Second
 )
 
 // watch keeps a watch open until the history has ended: when a stream ends, another continues from its last revision. All streams are recorded. w
@@ -53,8 +54,8 @@ func (r *recorder) watch(ctx context.Context, w history.Watch, lasts time.Durati
 			next.Match, next.At, next.Initial = history.MostRecent, 0, true
 		}
 		switch {
-		case reached > w.At || lasts < resumed:
-			lasts = resumed
+		case reached > w.At || lasts < r.resumed:
+			lasts = r.resumed
 		case w.Code == http.StatusOK:
 			lasts = min(2*lasts, resumedMost)
 		}
@@ -64,6 +65,7 @@ func (r *recorder) watch(ctx context.Context, w history.Watch, lasts time.Durati
 			case <-time.After(pause):
 			}
 		}
+		r.lag(ctx, &next)
 		w = next
 	}
 	// The end did not come in time. The verifier reports that, as it sees a watch that should be complete.
@@ -120,6 +122,7 @@ func (r *recorder) stream(ctx context.Context, w *history.Watch, lasts time.Dura
 		}
 	}()
 	w.Call = r.now()
+	defer func() { w.Return = r.now() }()
 	// A stream that does not begin to answer is abandoned; one that has begun may be silent for longer.
 	silent := time.AfterFunc(r.patience, cancel)
 	defer silent.Stop()

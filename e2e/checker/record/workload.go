@@ -28,6 +28,8 @@ type Options struct {
 	// everything, and read slowly until the clients have ended.
 	Crowd     bool
 	Reluctant int
+	// Age is how old a change is when servers begin to prune it; 0: they prune none in this round.
+	Age time.Duration
 	// Midway, if not nil, is called in the middle of the round, with a revision that a client was told.
 	Midway func(told int64) error
 	// Leave says that the namespace is still needed.
@@ -49,10 +51,14 @@ const lastName = "zzz-end"
 
 var colors = []string{"red", "blue"}
 
-// Round lets clients and watchers work for a while and returns their history. Faults are no errors: they are in the history.
+// Round lets clients and watchers work for a while and returns their history. Faults are no errors: they are in the history. After an error, the
+// history is what there is of it, or nil.
 func Round(ctx context.Context, o Options) (*history.History, error) {
 	r := &recorder{targets: o.Targets, namespace: o.Namespace, patience: o.Patience, began: time.Now(), ended: make(chan struct{}), objects: map[string]*history.Object{},
-		crowd: newCrowd(&o)}
+		crowd: newCrowd(&o), resumed: resumed}
+	if r.history.Age = int64(o.Age); o.Age > 0 {
+		r.resumed = resumedPruned
+	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	var errs errorList
@@ -80,7 +86,7 @@ func Round(ctx context.Context, o Options) (*history.History, error) {
 	}
 	clients.Wait()
 	end, err := r.finish(ctx, o.EndWithin)
-	if err != nil {
+	if r.history.Cut = err != nil; r.history.Cut {
 		stop()
 	}
 	errs.add(err)
@@ -184,13 +190,16 @@ func (r *recorder) watcher(ctx context.Context, o *Options, number int) error {
 			w.At = r.some(random)
 		}
 		w.Select = []string{"", "", "red", "blue"}[random.IntN(4)]
-		lasts = []time.Duration{0, 3 * time.Second, 4 * time.Second}[random.IntN(3)]
+		lasts = []time.Duration{0, r.resumed - time.Second, r.resumed}[random.IntN(3)]
 	}
 	return r.watch(ctx, w, lasts)
 }
 
-// some returns a revision of the history, often one of the last.
+// some returns a revision of the history, often one of the last, or one that is about to be pruned.
 func (r *recorder) some(random *rand.Rand) int64 {
+	if revision, is := r.aboutToGo(random); is && random.IntN(2) == 0 {
+		return revision
+	}
 	reached := r.reached()
 	span := reached - r.history.Start + 1
 	if random.IntN(2) == 0 {

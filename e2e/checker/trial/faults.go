@@ -49,12 +49,17 @@ type breaker struct {
 	round context.Context // ends with the time of the clients, and every fault with it
 }
 
-// inject injects one fault after the other until the round is over.
+// inject injects one fault after the other until the round is over: all in some order, then in another one.
 func (s *servers) inject(round, ctx context.Context, o *Options, random *rand.Rand, count map[string]int) error {
 	b := &breaker{servers: s, Rand: random, ctx: ctx, round: round}
 	pause := cmp.Or(o.Pause, 2*time.Second)
+	var turns []int
 	for b.wait(pause/4, pause); len(o.Faults) > 0 && round.Err() == nil; b.wait(pause/4, pause) {
-		name := o.Faults[random.IntN(len(o.Faults))]
+		if len(turns) == 0 {
+			turns = random.Perm(len(o.Faults))
+		}
+		name := o.Faults[turns[0]]
+		turns = turns[1:]
 		broke, err := faults[name].do(b)
 		if err != nil {
 			return fmt.Errorf("fault %s: %w", name, err)

@@ -112,10 +112,7 @@ func (l *loser) rounds(o *Options, way loss, report *Report) error {
 	}
 	report.Rounds++
 	before, err := record.Round(l.ctx, options)
-	if err != nil {
-		return err
-	}
-	if err := report.add(o, before); err != nil {
+	if err := report.add(o, before, err); err != nil {
 		return err
 	}
 	options.Seed++
@@ -123,10 +120,7 @@ func (l *loser) rounds(o *Options, way loss, report *Report) error {
 	options.Lose = func() error { return l.happens(way) }
 	report.Rounds++
 	after, err := record.Round(l.ctx, options)
-	if err != nil {
-		return err
-	}
-	return report.add(o, after)
+	return report.add(o, after, err)
 }
 
 // happens loses the writes. Running servers have to find out; servers that are started afterwards do not know of the loss.

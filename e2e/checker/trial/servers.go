@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -83,10 +85,10 @@ func start(ctx context.Context, o *Options, dir string) (_ *servers, err error) 
 	return s, nil
 }
 
-// serverArgs are arguments of servers. The publisher of root certificates would write a ConfigMap of its own into every namespace. History is kept
-// for as long as a round can last, so that no expiry of it is legitimate.
+// serverArgs are arguments of servers. The publisher of root certificates would write a ConfigMap of its own into every namespace. Unless a trial is
+// about pruning, history is kept for as long as a round can last, so that no expiry of it is legitimate.
 func serverArgs(o *Options) []string {
-	return append([]string{"--controllers=*,-root-ca-certificate-publisher-controller", "--history-age=1h"}, o.Args...)
+	return append([]string{"--controllers=*,-root-ca-certificate-publisher-controller", "--history-age=" + cmp.Or(o.HistoryAge, time.Hour).String()}, o.Args...)
 }
 
 // stop ends everything. Errors of processes that were killed or hang are ignored.

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,13 +40,16 @@ type Options struct {
 	Clients, Watchers, Names int
 	// Pause is the longest time without a fault between two faults, and a quarter of it the shortest; 0: two seconds.
 	Pause time.Duration
+	// HistoryAge is how old changes become before servers prune them; 0: no round lasts for so long.
+	HistoryAge time.Duration
 	// Args are further arguments of the servers.
 	Args []string
 	// Crowd and Reluctant are those of a round.
 	Crowd     bool
 	Reluctant int
-	// Keep is the directory to which histories with violations are written.
-	Keep string
+	// Keep is the directory to which histories with violations are written, and those of rounds that have failed. KeepAll says that all are written.
+	Keep    string
+	KeepAll bool
 	// Log gets a report of each round.
 	Log io.Writer
 }
@@ -59,16 +63,20 @@ const (
 // Report is the result of a trial.
 type Report struct {
 	Rounds, Requests, Unanswered, Watches, Events int
+	// Refused counts the streams and lists that were answered with 410.
+	Refused int
+	// Partial counts the rounds that were not verified to the end: they have failed, or all watches were refused the same changes.
+	Partial int
 	// Faults counts how often each was injected.
 	Faults     map[string]int
 	Violations []history.Violation
-	// Kept are the files of the histories with violations.
+	// Kept are the files of histories.
 	Kept []string
 }
 
 func (r *Report) String() string {
-	return fmt.Sprintf("%d rounds, %d requests (%d writes without an answer), %d watches, %d events; faults: %v; %d violations", r.Rounds, r.Requests,
-		r.Unanswered, r.Watches, r.Events, r.Faults, len(r.Violations))
+	return fmt.Sprintf("%d rounds (%d not verified to the end), %d requests (%d writes without an answer), %d watches, %d events, %d answers with 410; faults: %v; %d violations",
+		r.Rounds, r.Partial, r.Requests, r.Unanswered, r.Watches, r.Events, r.Refused, r.Faults, len(r.Violations))
 }
 
 // The time limits of a round.
@@ -94,11 +102,8 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	for left := o.Duration; left > 0 && ctx.Err() == nil; left -= o.Round {
 		round := min(left, o.Round)
 		h, err := s.round(ctx, &o, report, random, round)
-		if err != nil {
+		if err := report.add(&o, h, err); err != nil {
 			return report, errors.Join(err, s.said())
-		}
-		if err := report.add(&o, h); err != nil {
-			return report, err
 		}
 	}
 	if err := s.settle(ctx); err != nil {
@@ -119,30 +124,58 @@ func (s *servers) round(ctx context.Context, o *Options, report *Report, random 
 	go func() { faults <- s.inject(faulty, ctx, o, random, report.Faults) }()
 	report.Rounds++
 	h, err := record.Round(ctx, record.Options{Targets: targets, Namespace: fmt.Sprintf("round-%d-%d", o.Seed, report.Rounds), Seed: o.Seed + uint64(report.Rounds),
-		Duration: duration, Clients: o.Clients, Watchers: o.Watchers, Names: o.Names, Crowd: o.Crowd, Reluctant: o.Reluctant, Patience: patience, EndWithin: endWithin})
+		Duration: duration, Clients: o.Clients, Watchers: o.Watchers, Names: o.Names, Crowd: o.Crowd, Reluctant: o.Reluctant, Age: o.HistoryAge, Patience: patience, EndWithin: endWithin})
 	over()
 	return h, errors.Join(err, <-faults)
 }
 
-// add verifies the history of a round.
-func (r *Report) add(o *Options, h *history.History) error {
+// add verifies the history of a round, and keeps it if there is a reason to. It returns the error of the round, too: a round that has failed is verified
+// as far as it goes.
+func (r *Report) add(o *Options, h *history.History, failed error) error {
+	if h == nil {
+		return failed
+	}
+	r.count(h)
+	began := time.Now()
+	found := history.Check(h)
+	fmt.Fprintf(o.Log, "%s, %d servers, seed %d, round %d: %d operations, %d watches: %d violations (verified in %v)\n", o.Database, o.Servers, o.Seed, r.Rounds,
+		len(h.Operations), len(h.Watches), len(found), time.Since(began).Round(time.Millisecond))
+	if end := history.Verifiable(h); h.Cut || end < h.End {
+		r.Partial++
+		fmt.Fprintf(o.Log, "verified from revision %d to %d; the end is at %d (0: unknown)\n", h.Start, end, h.End)
+	}
+	r.Violations = append(r.Violations, found...)
+	if o.Keep == "" || len(found) == 0 && failed == nil && !o.KeepAll {
+		return failed
+	}
+	return errors.Join(failed, r.keep(o, h))
+}
+
+// count counts what has happened in a round.
+func (r *Report) count(h *history.History) {
 	for i := range h.Operations {
-		r.Requests += max(1, len(h.Operations[i].Pages))
-		if code := h.Operations[i].Code; code == 0 || code >= 500 {
+		o := &h.Operations[i]
+		r.Requests += max(1, len(o.Pages))
+		if o.Code == 0 || o.Code >= 500 {
 			r.Unanswered++
+		}
+		if o.Code == http.StatusGone {
+			r.Refused++
 		}
 	}
 	r.Watches += len(h.Watches)
 	for i := range h.Watches {
 		r.Events += len(h.Watches[i].Events)
+		if h.Watches[i].Code == http.StatusGone {
+			r.Refused++
+		}
 	}
-	began := time.Now()
-	found := history.Check(h)
-	fmt.Fprintf(o.Log, "%s, %d servers, seed %d, round %d: %d operations, %d watches: %d violations (verified in %v)\n", o.Database, o.Servers, o.Seed, r.Rounds,
-		len(h.Operations), len(h.Watches), len(found), time.Since(began).Round(time.Millisecond))
-	r.Violations = append(r.Violations, found...)
-	if len(found) == 0 || o.Keep == "" {
-		return nil
+}
+
+// keep writes a history to a file.
+func (r *Report) keep(o *Options, h *history.History) error {
+	if err := os.MkdirAll(o.Keep, 0o755); err != nil {
+		return err
 	}
 	path := filepath.Join(o.Keep, fmt.Sprintf("history-%s-%d-%d.jsonl", o.Database, o.Seed, r.Rounds))
 	file, err := os.Create(path)
