@@ -19,15 +19,16 @@ const (
 	listsOf = 25
 	// padding is the size of the objects of a crowd in bytes, so that unread data does not fit into buffers.
 	padding = 1 << 10
-	// sip is the amount that a reluctant reader reads at once, and reluctance its longest pause after that.
+	// sip is the amount that a reluctant reader reads at once, and reluctance its longest pause after that. Every second one stops for good after sips.
 	sip        = 4 << 10
 	reluctance = 2 * time.Second
+	sips       = 2
 )
 
 // crowd has the differences for thousands of clients; nil: there are few.
 type crowd struct {
 	colors    []string
-	reluctant int // how many of the last watches see everything, and read slowly
+	reluctant int // how many of the first watches see everything, and read slowly or stop
 	padding   string
 }
 
@@ -69,8 +70,8 @@ func (c *crowd) data(value string) map[string]any {
 	return map[string]any{"v": value, "padding": c.padding}
 }
 
-// watch waits for the start of a watcher, and sets its selection: everything from the start, with a reluctant reader, or one color, from a revision
-// or with the state.
+// watch sets the selection of a watcher: everything from the start, with a reluctant reader; or one color, from a revision or with the state, after some
+// time.
 func (c *crowd) watch(ctx context.Context, r *recorder, o *Options, w history.Watch, random *rand.Rand) history.Watch {
 	w.Bookmarks = true
 	if c.hardlyReads(&w) {
@@ -89,14 +90,22 @@ func (c *crowd) watch(ctx context.Context, r *recorder, o *Options, w history.Wa
 	return w
 }
 
-// hardlyReads says whether a watch is one of those that see everything and read slowly.
+// hardlyReads says whether a watch is one of those that see everything and read slowly, or stop.
 func (c *crowd) hardlyReads(w *history.Watch) bool {
 	return c != nil && w.Select == "" && -2-w.Client >= 0 && -2-w.Client < c.reluctant
 }
 
+// stops says whether a watch that hardly reads does not read at all, after its beginning, until the history has ended: every second one.
+func (c *crowd) stops(w *history.Watch) bool { return c.hardlyReads(w) && w.Client%2 != 0 }
+
+// sharer is the client of the watch that stops on a connection that it shares with others.
+const sharer = -2 - 1
+
 // streams is the client that sends the request for a stream. Thousands share connections.
 func (c *crowd) streams(t *Target, w *history.Watch) *http.Client {
 	switch {
+	case c.stops(w) && w.Client == sharer:
+		return t.Client
 	case c.hardlyReads(w):
 		return t.Reluctant
 	case c != nil && w.Select != "":
@@ -111,22 +120,28 @@ func (c *crowd) reader(ctx context.Context, r *recorder, w *history.Watch, body 
 	if !c.hardlyReads(w) {
 		return body
 	}
-	return &reluctantReader{ctx: ctx, ended: r.ended, from: body, Rand: rand.New(rand.NewPCG(uint64(-w.Client), uint64(w.At)))}
+	return &reluctantReader{ctx: ctx, ended: r.ended, from: body, stops: c.stops(w), Rand: rand.New(rand.NewPCG(uint64(-w.Client), uint64(w.At)))}
 }
 
-// reluctantReader reads little, and then pauses for a while, until the history has ended.
+// reluctantReader reads little, and then pauses for a while, or for good, until the history has ended.
 type reluctantReader struct {
 	*rand.Rand
 	ctx   context.Context
 	ended <-chan struct{}
 	from  io.Reader
+	stops bool
+	sips  int
 }
 
 func (l *reluctantReader) Read(to []byte) (int, error) {
+	var next <-chan time.Time // never
+	if l.sips++; !l.stops || l.sips <= sips {
+		next = time.After(time.Duration(l.Int64N(int64(reluctance))))
+	}
 	select {
 	case <-l.ended:
 	case <-l.ctx.Done():
-	case <-time.After(time.Duration(l.Int64N(int64(reluctance)))):
+	case <-next:
 		to = to[:min(len(to), sip)]
 	}
 	return l.from.Read(to)

@@ -137,7 +137,9 @@ func (r *recorder) stream(ctx context.Context, w *history.Watch, lasts time.Dura
 		return reached.Load(), false, nil
 	}
 	for d := json.NewDecoder(r.crowd.reader(ctx, r, w, response.Body)); ; {
-		silent.Reset(silence)
+		if silent.Reset(silence); r.crowd.stops(w) {
+			silent.Stop() // nobody reads, and it is not the stream that is silent
+		}
 		more, err := r.frame(d, w, &reached)
 		if err != nil || !more || r.over(reached.Load()) {
 			return reached.Load(), r.over(reached.Load()), err
