@@ -43,7 +43,7 @@ const (
 
 // Check returns the violations of a history up to the revision that Verifiable returns; none when it is clean.
 func Check(h *History) []Violation {
-	c := &checker{history: h.prefix().untilEnd(), bounds: h.bounds()}
+	c := &checker{history: h.withFlight().prefix().untilEnd(), bounds: h.bounds()}
 	c.gather()
 	c.checkLoss()
 	c.checkRevisions()

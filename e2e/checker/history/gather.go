@@ -174,7 +174,7 @@ func (g *gatherer) checkOrigins() {
 	by := map[string]*change{}
 	for i := range g.log.changes {
 		c := &g.log.changes[i]
-		if c.Type == Deleted || g.before(c.Object.Revision) {
+		if c.Type == Deleted || c.Object.Revision <= g.history.Start { // of the remaining state
 			continue
 		}
 		at, asked := g.byValue[c.Object.Value]

@@ -13,6 +13,7 @@
 //	watches.go     watches are ordered, unique, reliable, atomic, resumable and bookmarkable
 //	initial.go     watches that begin with the state
 //	loss.go        histories that begin with the loss of writes
+//	flight.go      writes in flight while writes are lost
 //	pruned.go      histories of which servers prune what is old
 //	prefix.go      the part of a history that can be verified, if events are missing
 package history

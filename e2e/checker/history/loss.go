@@ -11,6 +11,10 @@ type Loss struct {
 	Saved int64 `json:"saved"`
 	// State is the remaining state, as the first list shows it.
 	State []Object `json:"state"`
+	// Flight are writes that were requested before or while writes were lost, or soon after, by clients that write an object of their own each. Over is
+	// when writes were lost; those requested later are not.
+	Flight []Operation `json:"flight,omitempty"`
+	Over   int64       `json:"over,omitempty"`
 	// Start and Log are those of the earlier history.
 	Start int64   `json:"start"`
 	Log   []Event `json:"log"`
@@ -74,6 +78,7 @@ func (c *checker) checkLoss() {
 		c.violate(RuleLoss, nil, "after writes were lost, the revision is %d, and somebody was told %d before", c.history.Start, l.Told)
 	}
 	c.checkLeft(l)
+	c.checkFlight(l)
 	for i := range c.history.Watches {
 		w := &c.history.Watches[i]
 		if !c.old(w) {
@@ -138,10 +143,10 @@ func (c *checker) checkOldList(o *Operation, past *changeLog, aware map[int]int6
 
 // checkLeft requires that the remaining state is one of the earlier history.
 func (c *checker) checkLeft(l *Loss) {
-	before := l.log()
+	before, left := l.log(), l.saved()
 	at := max(l.Start, l.Saved)
 	for i := before.position(at); ; i++ {
-		if slices.Equal(before.state(at, ""), l.State) {
+		if slices.Equal(before.state(at, ""), left) {
 			return
 		}
 		if i == len(before.changes) {

@@ -27,7 +27,17 @@ func lossy() (before, after *History) {
 			{Time: 6, Type: Bookmark, InitialEnd: true, Object: Object{Revision: 100}}, {Time: 9, Type: Modified, Object: changed}}},
 		{Match: Exact, At: 100, Code: 200, Complete: true, Events: []Event{{Time: 9, Type: Modified, Object: changed}}},
 	}}
-	after.Loss.State = []Object{kept}
+	flown := Object{Name: "f", UID: "uf", Revision: 99, Value: "f-2", Color: "red"}
+	after.Loss.State = []Object{kept, flown}
+	after.Loss.Over = 2
+	after.Loss.Flight = []Operation{
+		{Kind: Apply, Name: "f", Value: "f-0", Color: "red", Call: 1, Return: 1, Code: 201, Object: &Object{Name: "f", UID: "lost", Revision: 13, Value: "f-0", Color: "red"}},
+		{Kind: Apply, Name: "f", Value: "f-1", Color: "red", Call: 2, Return: 3},
+		{Kind: Apply, Name: "f", Value: "f-2", Color: "red", Call: 4, Return: 5, Code: 201, Object: &flown},
+	}
+	after.Operations[3].Pages[0].Items = append(after.Operations[3].Pages[0].Items, flown)
+	events := after.Watches[1].Events
+	after.Watches[1].Events = slices.Insert(events, 1, Event{Time: 6, Type: Added, Object: flown})
 	return before, after
 }
 
@@ -47,8 +57,21 @@ func TestLoss(t *testing.T) {
 			h.Start = 11
 			h.Operations[4].Object.Revision = 12
 		}},
-		"more is lost than was not saved":    {rule: RuleLoss, lie: func(h *History) { h.Loss.State = nil }},
-		"what is left never was":             {rule: RuleLoss, lie: func(h *History) { h.Loss.State = []Object{lost} }},
+		"more is lost than was not saved":   {rule: RuleLoss, lie: func(h *History) { h.Loss.State = h.Loss.State[1:] }},
+		"what is left never was":            {rule: RuleLoss, lie: func(h *History) { h.Loss.State[0] = lost }},
+		"a write of after the loss is lost": {rule: RuleDurable, lie: func(h *History) { h.Loss.State = h.Loss.State[:1] }},
+		"a write of after the loss is undone": {rule: RuleDurable, lie: func(h *History) {
+			h.Loss.State[1].Revision, h.Loss.State[1].Value = 98, "f-1"
+		}},
+		"a write in flight is left as another": {rule: RuleUniqueRV, lie: func(h *History) { h.Loss.State[1].Value = "f-1" }},
+		"nobody wrote what is left in flight":  {rule: RuleHonest, lie: func(h *History) { h.Loss.State[1].Value = "f-3" }},
+		"a revision told in flight is given again": {rule: RuleRealTime, lie: func(h *History) {
+			h.Loss.Flight[2].Object.Revision, h.Loss.State[1].Revision = 13, 13
+		}},
+		"the counter goes on below one told in flight": {rule: RuleRealTime, lie: func(h *History) { h.Loss.Flight[0].Object.Revision = 150 }},
+		"an old watch shows a revision of after the loss": {rule: RuleLoss, lie: func(h *History) {
+			h.Watches[0] = Watch{Match: Exact, At: 12, Code: 200, Events: []Event{{Time: 9, Type: Added, Object: Object{Name: "f", Revision: 99}}}}
+		}},
 		"an old watch goes on":               {rule: RuleLoss, lie: func(h *History) { h.Watches[0] = h.Watches[2]; h.Watches[0].At = 12 }},
 		"an old watch hears nothing":         {rule: RuleComplete, lie: func(h *History) { h.Watches[0].Complete = true }},
 		"a watch is refused that is not old": {rule: RuleHistory, lie: func(h *History) { h.Watches[0].At = 100 }},

@@ -85,6 +85,14 @@ func (c *checker) moments() []moment {
 			}
 		}
 	}
+	if l := c.history.Loss; l != nil {
+		for i := range l.Flight {
+			if o := &l.Flight[i]; o.done() && o.Object != nil {
+				all = append(all, moment{time: o.Return, revision: o.Object.Revision, what: o},
+					moment{time: o.Call, revision: o.Object.Revision, begins: true, above: true, what: o})
+			}
+		}
+	}
 	for i := range c.history.Watches {
 		w := &c.history.Watches[i]
 		begun := false

@@ -24,7 +24,8 @@ func (r *recorder) value(a, b int) string {
 	return fmt.Sprintf("%d-%d", a, b)
 }
 
-// lose lets writes be lost, and begins the history with the remaining state. Before, it opens watches and begins lists, which continue afterwards.
+// lose lets writes be lost while clients write, and begins the history with the remaining state. Before, it opens watches and begins lists, which
+// continue afterwards.
 func (r *recorder) lose(ctx, watching context.Context, o *Options, watchers *sync.WaitGroup, errs *errorList) error {
 	r.history.Loss = o.Loss
 	r.latest = o.Loss.Told
@@ -52,7 +53,7 @@ func (r *recorder) lose(ctx, watching context.Context, o *Options, watchers *syn
 			defer func() { watchers.Go(func() { errs.add(r.watch(watching, w, 0)) }) }()
 		}
 	}
-	if err := o.Lose(); err != nil {
+	if err := r.duringLoss(ctx, o, o.Lose); err != nil {
 		return err
 	}
 	// A server that was not asked for the most recent state need not know of the loss; one that was asked has to.

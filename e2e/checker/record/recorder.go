@@ -9,6 +9,7 @@
 //	client.go     the operations of a client
 //	workload.go   a round: clients and watchers in an empty namespace
 //	loss.go       a round in a namespace that has lost writes
+//	flight.go     writes in flight while writes are lost
 //	crowd.go      rounds with thousands of clients
 //	pruned.go     rounds in which servers prune what is old
 package record

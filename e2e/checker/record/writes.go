@@ -20,18 +20,23 @@ const (
 
 // write does a write according to the operation, and records the answer.
 func (r *recorder) write(ctx context.Context, o history.Operation, patchType string) error {
+	o, err := r.do(ctx, o, patchType)
+	if err == nil {
+		r.addOperation(o)
+	}
+	return err
+}
+
+// do does a write according to the operation, and returns it with the answer.
+func (r *recorder) do(ctx context.Context, o history.Operation, patchType string) (history.Operation, error) {
 	method, path, contentType, body := r.writeRequest(&o, patchType)
 	o.Call = r.now()
 	answer, code, err := r.ask(ctx, r.targets[o.Server], method, path, contentType, body)
 	o.Return, o.Code = r.now(), code
 	if err != nil {
-		return err
+		return o, err
 	}
-	if err := r.takeAnswer(&o, answer); err != nil {
-		return err
-	}
-	r.addOperation(o)
-	return nil
+	return o, r.takeAnswer(&o, answer)
 }
 
 // takeAnswer notes the answer to a write.

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,8 +154,12 @@ func (r *Report) add(o *Options, h *history.History, failed error) error {
 
 // count counts what has happened in a round.
 func (r *Report) count(h *history.History) {
-	for i := range h.Operations {
-		o := &h.Operations[i]
+	all := h.Operations
+	if h.Loss != nil {
+		all = slices.Concat(all, h.Loss.Flight)
+	}
+	for i := range all {
+		o := &all[i]
 		r.Requests += max(1, len(o.Pages))
 		if o.Code == 0 || o.Code >= 500 {
 			r.Unanswered++
