@@ -52,6 +52,7 @@ func main() {
 	flag.BoolVar(&o.Crowd, "crowd", false, "clients and watches are many: lists are rare, and each watch sees a few objects")
 	flag.IntVar(&o.Reluctant, "reluctant", 8, "of a crowd, how many watches see everything and hardly read")
 	flag.DurationVar(&o.HistoryAge, "history-age", 0, "prune changes at this age, a few seconds: what is older may be refused; 0: nothing is pruned during a round")
+	flag.StringVar(&o.HistorySize, "history-size", "", "with -history-age: also bound history by its bytes, as in 128Ki: then every 410 counts as right, and nothing may be left out all the same")
 	flag.StringVar(&o.Keep, "keep", ".", "the directory for histories that have violations, and of rounds that fail")
 	flag.BoolVar(&o.KeepAll, "keep-all", false, "keep all histories")
 	flag.Parse()

@@ -21,17 +21,17 @@ type told struct{ time, revision int64 }
 
 // remember remembers the highest revision. Called with mu.
 func (r *recorder) remember() {
-	if now := r.now(); r.history.Age > 0 && (len(r.told) == 0 || now-r.told[len(r.told)-1].time >= int64(toldEvery)) {
+	if now := r.now(); r.age > 0 && (len(r.told) == 0 || now-r.told[len(r.told)-1].time >= int64(toldEvery)) {
 		r.told = append(r.told, told{now, r.latest})
 	}
 }
 
 // aboutToGo returns a revision that is about as old as revisions become, so that servers are just about to prune it, or just have; false: there is none.
 func (r *recorder) aboutToGo(random *rand.Rand) (int64, bool) {
-	if r.history.Age == 0 {
+	if r.age == 0 {
 		return 0, false
 	}
-	at := r.now() - r.history.Age*(80+random.Int64N(50))/100
+	at := r.now() - int64(r.age)*(80+random.Int64N(50))/100
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := sort.Search(len(r.told), func(i int) bool { return r.told[i].time > at })
@@ -51,10 +51,10 @@ func (r *recorder) lag(ctx context.Context, w *history.Watch) {
 
 // aWhile is a time up to somewhat longer than history is kept; 0, where servers do not prune.
 func (r *recorder) aWhile() time.Duration {
-	if r.history.Age == 0 {
+	if r.age == 0 {
 		return 0
 	}
-	return time.Duration(rand.Int64N(r.history.Age * 3 / 2))
+	return rand.N(r.age * 3 / 2)
 }
 
 // sleep waits, until the history has ended at most.

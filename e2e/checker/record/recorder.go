@@ -38,6 +38,7 @@ type recorder struct {
 	targets   []Target
 	namespace string
 	patience  time.Duration // for one answer
+	age       time.Duration // of what servers prune; 0: nothing
 	resumed   time.Duration // the timeout of a resumed watch
 	crowd     *crowd        // nil: few clients
 	began     time.Time

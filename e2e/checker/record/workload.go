@@ -28,8 +28,10 @@ type Options struct {
 	// everything, and read slowly until the clients have ended.
 	Crowd     bool
 	Reluctant int
-	// Age is how old a change is when servers begin to prune it; 0: they prune none in this round.
-	Age time.Duration
+	// Age is how old a change is when servers begin to prune it; 0: they prune none in this round. Sized says that they may prune earlier, because history
+	// has become too large.
+	Age   time.Duration
+	Sized bool
 	// Midway, if not nil, is called in the middle of the round, with a revision that a client was told.
 	Midway func(told int64) error
 	// Leave says that the namespace is still needed.
@@ -56,8 +58,11 @@ var colors = []string{"red", "blue"}
 func Round(ctx context.Context, o Options) (*history.History, error) {
 	r := &recorder{targets: o.Targets, namespace: o.Namespace, patience: o.Patience, began: time.Now(), ended: make(chan struct{}), objects: map[string]*history.Object{},
 		crowd: newCrowd(&o), resumed: resumed}
-	if r.history.Age = int64(o.Age); o.Age > 0 {
+	if r.age, r.history.Age = o.Age, int64(o.Age); o.Age > 0 {
 		r.resumed = resumedPruned
+	}
+	if o.Sized {
+		r.history.Age = 1
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()

@@ -88,7 +88,11 @@ func start(ctx context.Context, o *Options, dir string) (_ *servers, err error) 
 // serverArgs are arguments of servers. The publisher of root certificates would write a ConfigMap of its own into every namespace. Unless a trial is
 // about pruning, history is kept for as long as a round can last, so that no expiry of it is legitimate.
 func serverArgs(o *Options) []string {
-	return append([]string{"--controllers=*,-root-ca-certificate-publisher-controller", "--history-age=" + cmp.Or(o.HistoryAge, time.Hour).String()}, o.Args...)
+	args := []string{"--controllers=*,-root-ca-certificate-publisher-controller", "--history-age=" + cmp.Or(o.HistoryAge, time.Hour).String()}
+	if o.HistorySize != "" {
+		args = append(args, "--history-size="+o.HistorySize)
+	}
+	return append(args, o.Args...)
 }
 
 // stop ends everything. Errors of processes that were killed or hang are ignored.

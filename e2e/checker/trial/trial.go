@@ -43,6 +43,8 @@ type Options struct {
 	Pause time.Duration
 	// HistoryAge is how old changes become before servers prune them; 0: no round lasts for so long.
 	HistoryAge time.Duration
+	// HistorySize bounds the bytes of history, as the server's flag does, which is then pruned at any age; empty: it is large enough for a round.
+	HistorySize string
 	// Args are further arguments of the servers.
 	Args []string
 	// Crowd and Reluctant are those of a round.
@@ -125,7 +127,8 @@ func (s *servers) round(ctx context.Context, o *Options, report *Report, random 
 	go func() { faults <- s.inject(faulty, ctx, o, random, report.Faults) }()
 	report.Rounds++
 	h, err := record.Round(ctx, record.Options{Targets: targets, Namespace: fmt.Sprintf("round-%d-%d", o.Seed, report.Rounds), Seed: o.Seed + uint64(report.Rounds),
-		Duration: duration, Clients: o.Clients, Watchers: o.Watchers, Names: o.Names, Crowd: o.Crowd, Reluctant: o.Reluctant, Age: o.HistoryAge, Patience: patience, EndWithin: endWithin})
+		Duration: duration, Clients: o.Clients, Watchers: o.Watchers, Names: o.Names, Crowd: o.Crowd, Reluctant: o.Reluctant, Age: o.HistoryAge, Sized: o.HistorySize != "",
+		Patience: patience, EndWithin: endWithin})
 	over()
 	return h, errors.Join(err, <-faults)
 }
