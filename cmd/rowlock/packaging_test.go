@@ -179,7 +179,7 @@ func forManualPages(c *cobra.Command) map[*cobra.Command][]string {
 	c.Long, c.Short = escape(c.Long), escape(c.Short)
 	c.InitDefaultHelpFlag()
 	c.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
+		if !f.Hidden && f.Deprecated == "" { // as in pages that cobra makes
 			texts[c] = append(texts[c], "--"+f.Name, f.Usage)
 			f.Usage = escape(f.Usage)
 		}
