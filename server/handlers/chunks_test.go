@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/rowlock/rowlock/sqlstore"
 )
 
 // "Retrieving large results sets in chunks".
@@ -66,6 +68,19 @@ func TestChunksAge(t *testing.T) {
 	)
 	foreign := base64.RawURLEncoding.EncodeToString([]byte(`{"v":"meta.k8s.io/v1","rv":` + gjson.Get(a.send(exchange{do: list}).Body.String(), "metadata.resourceVersion").Str + `,"start":"a\u0000"}`))
 	a.run(exchange{shows: "of kube-apiserver: nobody knows when", do: list + "&continue=" + foreign, code: 200, says: says{names: `["b"]`}})
+}
+
+// A list does not age before its time, wherever in a second it began.
+func TestChunksAgeNoSooner(t *testing.T) {
+	a := newAPI(t)
+	for _, name := range []string{"a", "b"} {
+		a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"` + name + `"}}`, code: 201})
+	}
+	list := "GET " + configMaps + "?limit=1"
+	a.later.Add(int64(600 * time.Millisecond))
+	a.run(exchange{do: list, code: 200, keep: says{"next": "metadata.continue"}})
+	a.later.Add(int64(sqlstore.DefaultHistoryAge - 100*time.Millisecond))
+	a.run(exchange{do: list + "&continue={next}", code: 200, says: says{"items.#.metadata.name": `["b"]`}})
 }
 
 // A list ages by the time that has passed on its server. The clock and the uptime of another server do not matter.

@@ -49,9 +49,10 @@ func (a *listAge) begins() beginning {
 }
 
 // over tells whether a list that began on this server has exceeded its age. Reads of history are bounded by pruning. This bound is for the revision
-// of a store without writes, which stays the latest one; etcd's revision goes on, so that kube-apiserver compacts it.
+// of a store without writes, which stays the latest one; etcd's revision goes on, so that kube-apiserver compacts it. The token has whole seconds, the
+// list may have begun up to one later.
 func (a *listAge) over(t *continueToken) bool {
-	return a.most > 0 && t != nil && t.Revision > 0 && t.Server == a.server && a.now().Sub(a.started)-time.Duration(t.After)*time.Second > a.most
+	return a.most > 0 && t != nil && t.Revision > 0 && t.Server == a.server && a.now().Sub(a.started)-time.Duration(t.After+1)*time.Second >= a.most
 }
 
 const tokenVersion = "meta.k8s.io/v1"
