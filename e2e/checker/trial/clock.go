@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -94,21 +95,36 @@ func (s *servers) settle(ctx context.Context) error {
 			return err
 		}
 		if err := s.settled(ctx, i); err != nil {
-			return fmt.Errorf("server %d: its clock is right for %v: %w", i, recoverWithin, err)
+			return fmt.Errorf("server %d: its clock is right, and nothing is broken any more: %w", i, err)
 		}
 	}
 	return nil
 }
 
-// settled waits until a server can be used with its admin.kubeconfig.
+// emptyWithin is how long deleted namespaces may remain. If the server that ran the controllers was killed after the network had lost its connections,
+// Postgres frees their lock when its session has been idle for 100 seconds: the checker's Unix sockets have no keepalives, which take 25 seconds on TCP.
+// Another server then takes over within 30 seconds.
+const emptyWithin = 3 * time.Minute
+
+// settled waits until a server can be used with its admin.kubeconfig, and no deleted namespace remains.
 func (s *servers) settled(ctx context.Context, i int) error {
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		err := s.usable(ctx, i)
-		if err == nil || ctx.Err() != nil || time.Since(began) > recoverWithin {
+		within := recoverWithin
+		if errors.Is(err, errRemains) {
+			within = emptyWithin
+		}
+		if err == nil || ctx.Err() != nil {
 			return err
+		}
+		if time.Since(began) > within {
+			return fmt.Errorf("after %v: %w", within, err)
 		}
 	}
 }
+
+// errRemains means that the controllers have not removed a deleted namespace yet.
+var errRemains = errors.New("a namespace is deleted, and still there")
 
 // usable uses a server: its certificate is valid, it accepts that of the kubeconfig and a token that it has issued, and the controllers work.
 func (s *servers) usable(ctx context.Context, i int) error {
@@ -121,24 +137,27 @@ func (s *servers) usable(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	namespaces, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for _, n := range namespaces.Items {
-		if n.DeletionTimestamp != nil {
-			return fmt.Errorf("namespace %s is deleted, and still there", n.Name)
-		}
-	}
 	issued, err := client.CoreV1().ServiceAccounts("default").CreateToken(ctx, "default", &authentication.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
 	config = rest.AnonymousClientConfig(config)
 	config.BearerToken = issued.Status.Token
-	if client, err = kubernetes.NewForConfig(config); err != nil {
+	bearer, err := kubernetes.NewForConfig(config)
+	if err != nil {
 		return err
 	}
-	_, err = client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authentication.SelfSubjectReview{}, metav1.CreateOptions{})
-	return err
+	if _, err = bearer.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authentication.SelfSubjectReview{}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	namespaces, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, n := range namespaces.Items {
+		if n.DeletionTimestamp != nil {
+			return fmt.Errorf("%w: %s", errRemains, n.Name)
+		}
+	}
+	return nil
 }
