@@ -141,6 +141,17 @@ func TestPagePastALostConnection(t *testing.T) {
 	}
 }
 
+// A page that is read through the pool says when it arrives, so that it is not asked for again.
+func TestPageThatArrives(t *testing.T) {
+	t.Parallel()
+	s := newPostgresHarness(t).store
+	answers := false
+	ctx := context.WithValue(testContext(t), answering{}, func() { answers = true })
+	if _, err := s.peers.db.page(ctx, 0, 1, 1<<20); err != nil || !answers {
+		t.Errorf("%v, answers: %t", err, answers)
+	}
+}
+
 // A page of the log takes limits.read at most, and not as long for each connection that may be dead.
 func TestPageOfASilentDatabase(t *testing.T) {
 	t.Parallel()

@@ -90,6 +90,7 @@ func retryDead(times int, f func() (again bool, err error)) error {
 func (p *postgresDriver) page(ctx context.Context, after int64, rows, bytes int) (found *page, err error) {
 	bounded, cancel := boundedBy(ctx, p.limits.read)
 	defer cancel()
+	bounded = context.WithValue(bounded, answering{}, ctx.Value(answering{}))
 	err = retryDead(postgresReaders, func() (bool, error) {
 		found, err = p.readPage(bounded, p.pool, after, rows, bytes)
 		return bounded.Err() == nil, err
@@ -109,7 +110,7 @@ func (p *postgresDriver) readPage(ctx context.Context, from sender, after int64,
 	bounded, cancel := boundedBy(ctx, p.limits.read)
 	defer cancel()
 	if err = p.query(bounded, from, selectPageSQL, after, rows, bytes, p.self).each(func(rows pgx.Rows) error {
-		if answered, ok := ctx.Value(answering{}).(func()); ok {
+		if answered, ok := ctx.Value(answering{}).(func()); ok && rows.Err() == nil { // also called when the connection is dead
 			answered()
 		}
 		found, err = p.scanPage(rows)

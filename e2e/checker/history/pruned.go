@@ -3,7 +3,6 @@ package history
 import (
 	"slices"
 	"sort"
-	"time"
 )
 
 // Servers may prune a change once it is older than History.Age, and then refuse with 410 whatever needs it: a watch from an earlier revision, a list
@@ -12,9 +11,6 @@ import (
 //
 // Further pages may also be refused once the list itself has that age: without writes, a revision would otherwise stay valid for ever. Servers may be
 // late in pruning, so that an answer is always right, if it leaves out nothing.
-
-// listGrain is how much older a list may count than it is: a continue token says in whole seconds when its list began.
-const listGrain = int64(time.Second)
 
 // bound says that the change of a revision, and all later ones, were made after a time.
 type bound struct{ revision, after int64 }
@@ -67,7 +63,7 @@ func (c *checker) pageMayBeRefused(o *Operation, page int) bool {
 	switch {
 	case page > 0:
 		at := o.Pages[page].Return
-		return c.prunable(o.Pages[0].Revision, at) || c.history.Age > 0 && at-o.Pages[0].Call >= c.history.Age-listGrain
+		return c.prunable(o.Pages[0].Revision, at) || c.history.Age > 0 && at-o.Pages[0].Call >= c.history.Age
 	case o.Match == Exact:
 		return c.prunable(o.At, o.Pages[page].Return)
 	default:

@@ -35,21 +35,46 @@ func (a *authorities) in(text string) bool {
 
 // published knows the authorities that kube-controller-manager publishes: its --root-ca-file as it is, which may have further certificates and
 // text. A controller that replaced them by the server's own would overwrite kube-controller-manager's work, and the other way round, without end.
+//
+// What was there when this server began to publish may be its own work with another --root-ca-file. It is replaced, so that a retired authority goes.
 type published struct {
-	own  *authorities
-	maps listersv1.ConfigMapLister
+	trust *Trust
+	own   *authorities
+	maps  listersv1.ConfigMapLister
+	alone bool // this server publishes nothing in kube-system
 }
 
-func newPublished(own []byte, core corev1.Interface) *published {
-	return &published{newAuthorities(own), core.ConfigMaps().Lister()}
+func newPublished(c Config, own []byte, core corev1.Interface) *published {
+	return &published{c.Trust, newAuthorities(own), core.ConfigMaps().Lister(), !slices.Contains(c.Enabled, RootCA)}
 }
 
-// has tells whether a text has the server's own authorities, and is published in kube-system: users who may write in another namespace cannot add
-// an authority.
+// earlier are the authorities in kube-system when a server began to publish its own.
+type earlier struct{ own, resourceVersion string }
+
+// earlier returns the resourceVersion of other authorities that were in kube-system when it was first called; empty, if there were none.
+func (p *published) earlier() string {
+	if was := p.trust.earlier.Load(); was != nil && was.own == p.own.text {
+		return was.resourceVersion
+	}
+	now := &earlier{own: p.own.text}
+	if system, err := p.system(); err == nil && !p.alone && system.Data[v1.ServiceAccountRootCAKey] != p.own.text {
+		now.resourceVersion = system.ResourceVersion
+	}
+	p.trust.earlier.Store(now)
+	return now.resourceVersion
+}
+
+func (p *published) system() (*v1.ConfigMap, error) {
+	return p.maps.ConfigMaps(metav1.NamespaceSystem).Get(rootcacertpublisher.RootCACertConfigMapName)
+}
+
+// has tells whether a text is another one with the server's own authorities, and is published in kube-system: users who may write in another namespace
+// cannot add an authority.
 func (p *published) has(text string) bool {
-	if !p.own.in(text) {
+	earlier := p.earlier()
+	if text == p.own.text || !p.own.in(text) {
 		return false
 	}
-	system, err := p.maps.ConfigMaps(metav1.NamespaceSystem).Get(rootcacertpublisher.RootCACertConfigMapName)
-	return err == nil && system.Data[v1.ServiceAccountRootCAKey] == text
+	system, err := p.system()
+	return err == nil && system.Data[v1.ServiceAccountRootCAKey] == text && system.ResourceVersion != earlier
 }

@@ -165,6 +165,32 @@ func TestRootCAWithFurtherCertificates(t *testing.T) {
 	}
 }
 
+// An authority that is taken out of --root-ca-file is taken out of what is published.
+func TestRootCAOfWhichOneIsRetired(t *testing.T) {
+	c := newCluster(t)
+	c.namespace("kube-system")
+	c.serve()
+	remaining := newBundle(t)
+	both := authorities{newBundle(t) + remaining, make(chan struct{})}
+	next := c.trust(controllers.RootCA, both)
+	c.change = append(c.change, func(o *controllers.Config) { o.Enabled = []string{controllers.RootCA, controllers.TrustBundle} })
+	c.start()
+	published := func(bundle string) {
+		t.Helper()
+		for _, namespace := range []string{"ns", "kube-system"} {
+			c.until("the ConfigMap", resources.Key{Resource: "configmaps", Namespace: namespace, Name: "kube-root-ca.crt"}, func(o *resources.Object) bool {
+				return o != nil && decode[corev1.ConfigMap](t, o).Data["ca.crt"] == bundle
+			})
+		}
+		c.until("the bundle", bundleKey(bundle), func(o *resources.Object) bool { return o != nil })
+	}
+	published(both.bundle)
+	next <- authorities{remaining, make(chan struct{})}
+	close(both.changed)
+	published(remaining)
+	c.until("no other bundle", bundleKey(both.bundle), func(o *resources.Object) bool { return o == nil })
+}
+
 // newBundle returns the certificate of a new authority, in PEM.
 func newBundle(t *testing.T) string {
 	t.Helper()

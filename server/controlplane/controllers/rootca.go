@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	corev1 "k8s.io/client-go/informers/core/v1"
@@ -19,10 +20,12 @@ type Trust struct {
 	Bundle func() []byte
 	// Changed returns a channel that is closed when Bundle would return other certificates; see controlplane.ClientAuthorities.
 	Changed func() <-chan struct{}
+
+	earlier atomic.Pointer[earlier]
 }
 
 // until returns a context that ends with ctx or when the authorities change.
-func (t Trust) until(ctx context.Context) (context.Context, context.CancelFunc) {
+func (t *Trust) until(ctx context.Context) (context.Context, context.CancelFunc) {
 	changed := t.Changed()
 	ctx, stop := context.WithCancel(ctx)
 	go func() {
@@ -49,7 +52,7 @@ func newRootCA(c Config) controller {
 		defer stop()
 		core := corev1.New(informers, "", nil)
 		bundle := c.Trust.Bundle()
-		maps := &rootMaps{core.ConfigMaps(), core.ConfigMaps().Lister(), newPublished(bundle, core)}
+		maps := &rootMaps{core.ConfigMaps(), core.ConfigMaps().Lister(), newPublished(c, bundle, core)}
 		p, err := rootcacertpublisher.NewPublisher(maps, core.Namespaces(), client, bundle)
 		if err != nil {
 			return err
@@ -82,6 +85,7 @@ type rootMapsOf struct {
 
 // Get implements listersv1.ConfigMapNamespaceLister.
 func (m *rootMapsOf) Get(name string) (*v1.ConfigMap, error) {
+	m.published.earlier() // also where there is no ConfigMap yet
 	found, err := m.ConfigMapNamespaceLister.Get(name)
 	if err != nil || !m.published.has(found.Data[v1.ServiceAccountRootCAKey]) {
 		return found, err

@@ -82,7 +82,7 @@ func newTokens(c Config) controller {
 		defer stop()
 		core := corev1.New(informers, "", nil)
 		bundle := c.Trust.Bundle()
-		secrets := &tokenSecrets{core.Secrets(), core.Secrets().Lister(), newPublished(bundle, core)}
+		secrets := &tokenSecrets{core.Secrets(), core.Secrets().Lister(), newPublished(c, bundle, core)}
 		t, err := serviceaccount.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), secrets, client,
 			serviceaccount.TokensControllerOptions{TokenGenerator: c.ServiceAccounts.Tokens, RootCA: bundle})
 		if err != nil {

@@ -59,10 +59,12 @@ type trustBundles struct {
 	lister listersv1.ClusterTrustBundleLister
 	client client.ClusterTrustBundleInterface
 	bundle *authorities
+	began  bool // the bundles of before are removed
 }
 
 // sync creates or updates the bundle of a signer, and removes its other bundles. A bundle that also has other authorities, or text, is one of
-// kube-controller-manager's, which removes all others: the two would undo each other's work without end.
+// kube-controller-manager's, which removes all others: the two would undo each other's work without end. The first call removes it, too: it may be this
+// server's, with another --root-ca-file.
 func (p *trustBundles) sync(ctx context.Context, signer string) error {
 	if p.bundle.text == "" {
 		return nil
@@ -75,7 +77,7 @@ func (p *trustBundles) sync(ctx context.Context, signer string) error {
 	hash := sha256.Sum256([]byte(p.bundle.text))
 	name := fmt.Sprintf("%s:%x", strings.ReplaceAll(signer, "/", ":"), hash[:12])
 	others := slices.DeleteFunc(all, func(b *certificatesv1.ClusterTrustBundle) bool { return b.Spec.SignerName != signer || b.Name == name })
-	published := func(b *certificatesv1.ClusterTrustBundle) bool { return p.bundle.in(b.Spec.TrustBundle) }
+	published := func(b *certificatesv1.ClusterTrustBundle) bool { return p.began && p.bundle.in(b.Spec.TrustBundle) }
 	is, err := p.lister.Get(name)
 	switch {
 	case apierrors.IsNotFound(err) && slices.ContainsFunc(others, published):
@@ -97,5 +99,6 @@ func (p *trustBundles) sync(ctx context.Context, signer string) error {
 			failed = append(failed, err)
 		}
 	}
+	p.began = p.began || len(failed) == 0
 	return errors.Join(failed...)
 }
