@@ -135,7 +135,7 @@ func (o *serveOptions) addServingFlags(flags *pflag.FlagSet) {
 	o.routing = behind.ToReady
 	flags.Var((*routingFlag)(&o.routing), "enable-aggregator-routing",
 		"send requests for aggregated APIs and webhooks to the endpoints of their Services only (true), or to the ClusterIPs only (false), "+
-			"which need a kube-proxy on this machine (default: to a ready endpoint if there is one, otherwise to the ClusterIP)")
+			"which need a kube-proxy on this machine (default: to a ready endpoint, or to the ClusterIP of a Service without EndpointSlices)")
 	flags.Lookup("enable-aggregator-routing").NoOptDefVal = "true"
 	flags.BoolVar(&o.rejectRedirects, "aggregator-reject-forwarding-redirect", true,
 		"answer 502 when the server of an aggregated API redirects a client")

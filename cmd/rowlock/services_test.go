@@ -177,7 +177,7 @@ func TestServiceObjectsAreKept(t *testing.T) {
 	}
 }
 
-// serve sends requests for a Service to a ready endpoint if there is one, and kube-apiserver to the ClusterIP, unless the flag says where.
+// serve sends requests for a Service to a ready endpoint if it has EndpointSlices, and kube-apiserver to the ClusterIP, unless the flag says where.
 func TestServiceRouting(t *testing.T) {
 	for value, want := range map[string]behind.Routing{"": behind.ToReady, "=true": behind.ToEndpoints, "=false": behind.ToCluster, " ": behind.ToEndpoints} {
 		for _, command := range []string{"serve", kubeAPIServerName} {

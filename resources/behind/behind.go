@@ -75,7 +75,7 @@ func (l *Lister) Service(namespace, name string) (*v1.Service, error) {
 	return obj.(*v1.Service), nil
 }
 
-// GetEndpointSlices implements upstream's EndpointSliceGetter. The slice is the caller's, its elements are shared.
+// GetEndpointSlices implements upstream's EndpointSliceGetter; see Slices. The slice is the caller's, its elements are shared.
 func (l *Lister) GetEndpointSlices(namespace, service string) ([]*discoveryv1.EndpointSlice, error) {
 	t, ok := l.registry.Catalog().Type(SlicesResource)
 	if !ok {
@@ -84,7 +84,7 @@ func (l *Lister) GetEndpointSlices(namespace, service string) ([]*discoveryv1.En
 	return slicesOf(l.ctx, l.reader, t, namespace, service, l.at, l.decoded.get)
 }
 
-// Slices are the EndpointSlices of a Service, in the state at hand.
+// Slices are the EndpointSlices of a Service, in the state at hand. One that cannot be read is left out; if none can be read, that is an error.
 func Slices(ctx context.Context, reader resources.Reader, t *resources.Type, namespace, service string) ([]*discoveryv1.EndpointSlice, error) {
 	return slicesOf(ctx, reader, t, namespace, service, resources.At{Match: resources.Any}, (*resources.Type).DecodeStored)
 }
@@ -109,7 +109,10 @@ func slicesOf(ctx context.Context, reader resources.Reader, t *resources.Type, n
 		failed = errors.Join(failed, err)
 		return true
 	})
-	return found, failed
+	if len(found) > 0 {
+		return found, nil
+	}
+	return nil, failed
 }
 
 // Services implements upstream's ServiceLister.
