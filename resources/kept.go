@@ -27,6 +27,11 @@ func (t *Type) IsIn(o *Object, gv schema.GroupVersion) bool {
 	return bytes.HasPrefix(o.Stored(), t.Head(gv))
 }
 
+// Terminating reports whether an object has been deleted, but is kept, by finalizers for one.
+func (o *Object) Terminating() bool {
+	return gjson.GetBytes(o.Data, "metadata.deletionTimestamp").Exists()
+}
+
 // decodeKept returns a stored object in a form whose metadata can be changed: an object without a Go type in its stored version, any other in
 // the hub form.
 func (t *Type) decodeKept(o *Object) (runtime.Object, error) {
@@ -69,7 +74,7 @@ func (u update) of(live *Object) update {
 	if t.Converted == nil || t.Hub == t.StorageVersion && t.IsIn(live, t.Hub) {
 		return u
 	}
-	if !u.MetadataElsewhere && !(u.DeletingElsewhere && gjson.GetBytes(live.Data, "metadata.deletionTimestamp").Exists()) {
+	if !u.MetadataElsewhere && !(u.DeletingElsewhere && live.Terminating()) {
 		return u
 	}
 	kept := *u.UpdateRequest

@@ -279,7 +279,7 @@ func (k *definitionKeeper) instances(ctx context.Context, resource, after string
 	objects = map[string][]*resources.Object{}
 	n := 0
 	take := func(o *resources.Object) bool {
-		if !terminating(o) { // finalizers keep the others
+		if !o.Terminating() { // finalizers keep the others
 			objects[o.Namespace] = append(objects[o.Namespace], o)
 			n, last = n+1, o.Path()
 		}

@@ -218,7 +218,7 @@ func (r *addressRepair) repairAddressOf(ctx context.Context, key resources.Key, 
 	if address == nil {
 		return r.allocateAgain(ctx, service, ip)
 	}
-	if terminating(address) {
+	if address.Terminating() { // a repair follows when it is gone
 		return nil
 	}
 	owner := r.owner(address)
@@ -309,9 +309,4 @@ func (r *addressRepair) remove(ctx context.Context, o *resources.Object) (resour
 		return resources.Deleted{}, nil
 	}
 	return d, err
-}
-
-// terminating tells whether an object was deleted, but is kept by finalizers. Repairs of an IPAddress follow when it is gone.
-func terminating(o *resources.Object) bool {
-	return gjson.GetBytes(o.Data, "metadata.deletionTimestamp").Exists()
 }

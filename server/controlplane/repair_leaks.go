@@ -23,7 +23,7 @@ const (
 // repairAddress removes an IPAddress that was created for a Service which does not have the address.
 func (r *addressRepair) repairAddress(ctx context.Context, name string) error {
 	o, err := r.get(ctx, r.addresses.KeyOf("", name), resources.Any)
-	if o == nil || err != nil || !managed(o) || terminating(o) {
+	if o == nil || err != nil || !managed(o) || o.Terminating() {
 		return err
 	}
 	owner := r.owner(o)

@@ -3,8 +3,11 @@ package handlers_test
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/tidwall/gjson"
 )
 
 // partialPatch requests metadata as the response to a patch.
@@ -162,4 +165,27 @@ func TestFinalizersOfOwnedObject(t *testing.T) {
 	hook.down()
 	a.run(exchange{do: "PATCH " + widgetsAsV2 + "/a", header: asMergePatch, body: `{"metadata":{"finalizers":null}}`, code: 200},
 		exchange{do: "GET " + widgets + "/a", code: 404})
+}
+
+// An object that is not being deleted is answered in the version of the request or not at all: its client expects that version.
+func TestMetadataPatchOfKeptObject(t *testing.T) {
+	onEveryDatabase(t, func(t *testing.T, a *api) {
+		a.TB = t
+		hook := newConverter(t)
+		a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201},
+			exchange{do: "POST " + widgets, body: finalized("a"), code: 201})
+		patch := exchange{do: "PATCH " + widgetsAsV2 + "/a", header: asMergePatch, body: `{"metadata":{"labels":{"a":"b"}}}`, code: 200,
+			says: says{"apiVersion": "example.com/v2", "spec": `{"other":1}`}}
+		const toV2 = "example.com/v2"
+		a.run(patch)
+		hook.answers(func(w http.ResponseWriter, review gjson.Result) bool { // the object is converted to be patched, and the answer is not
+			if patched := review.Get("request.objects.0.metadata.labels.a").Str == "c"; !patched || review.Get("request.desiredAPIVersion").Str != toV2 {
+				return false
+			}
+			http.Error(w, "down", http.StatusInternalServerError)
+			return true
+		})
+		patch.body, patch.code, patch.says = `{"metadata":{"labels":{"a":"c"}}}`, http.StatusInternalServerError, says{"kind": "Status"}
+		a.run(patch, exchange{do: "GET " + widgets + "/a", code: 200, says: says{"metadata.labels.a": "c"}})
+	})
 }

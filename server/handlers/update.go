@@ -158,7 +158,7 @@ func (h *Handlers) modify(m *modification, r *resources.UpdateRequest) error {
 		return q.projected(code, m.format, stored, show)
 	}
 	err = q.object(code, m.format, stored)
-	if r.DeletingElsewhere && errors.As(err, new(*resources.ConversionError)) {
+	if r.DeletingElsewhere && stored.Terminating() && errors.As(err, new(*resources.ConversionError)) {
 		if err := q.asStored(stored); err != nil { // as a deletion is answered: the change is stored
 			return err
 		}
