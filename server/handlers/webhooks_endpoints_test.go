@@ -27,8 +27,6 @@ type endpoint struct {
 	*httptest.Server
 	// accepted and served count its connections and requests.
 	accepted, served atomic.Int64
-	// leaving: the endpoint closes connections after the response.
-	leaving atomic.Bool
 }
 
 // certificateFor returns a certificate for a name, and its authority as base64.
@@ -51,9 +49,6 @@ func (a *api) endpoint(service, slice string, pair tls.Certificate, h http.Handl
 	a.Helper()
 	e := &endpoint{}
 	e.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if e.leaving.Load() {
-			w.Header().Set("Connection", "close")
-		}
 		e.served.Add(1)
 		h.ServeHTTP(w, r)
 	}))
@@ -88,7 +83,8 @@ func newAPIToReady(t *testing.T) *api {
 
 const headless = `{"metadata":{"name":"hook"},"spec":{"clusterIP":"None","ports":[{"port":443}]}}`
 
-// An admission webhook behind a Service is called at its ready endpoints, and connections are kept. An endpoint that has left gets no more of them.
+// An admission webhook behind a Service is called at its ready endpoints, and connections are kept. The endpoint is chosen for each call: one that
+// has left gets none, although there are connections to it. Without an endpoint, the error says so.
 func TestWebhookAtEndpoints(t *testing.T) {
 	a, v := newAPIToReady(t), newReviewer(t)
 	pair, bundle := certificateFor(t, "hook.test.svc")
@@ -111,16 +107,19 @@ func TestWebhookAtEndpoints(t *testing.T) {
 	if n := one.accepted.Load() + two.accepted.Load(); n >= many {
 		t.Errorf("%d connections for %d calls", n, many)
 	}
-	one.leaving.Store(true)
-	a.run(exchange{do: "DELETE /apis/discovery.k8s.io/v1/namespaces/test/endpointslices/one", code: 200})
-	before, served := one.accepted.Load(), two.served.Load()
-	write("second") // with the connections to the first endpoint, too, each of which ends with its next call
-	if n := one.accepted.Load() - before; n > 0 {
-		t.Errorf("%d new connections to the endpoint that left", n)
+	const slices = "/apis/discovery.k8s.io/v1/namespaces/test/endpointslices"
+	a.run(exchange{do: "DELETE " + slices + "/one", code: 200})
+	before, served := one.served.Load(), two.served.Load()
+	write("second")
+	if n := one.served.Load() - before; n > 0 {
+		t.Errorf("%d calls of the endpoint that left", n)
 	}
-	if two.served.Load() == served {
-		t.Error("the other endpoint was not called")
+	if n := two.served.Load() - served; n != many {
+		t.Errorf("%d calls of the other endpoint, want %d", n, many)
 	}
+	a.run(exchange{do: "DELETE " + slices + "/two", code: 200},
+		exchange{do: "POST /api/v1/namespaces/test/configmaps", body: `{"metadata":{"name":"none"}}`, code: 500, says: says{"message": `Internal error occurred: ` +
+			`failed calling webhook "validate.example.com": failed to call webhook: Post "https://hook.test.svc:443/validate?timeout=10s": no endpoints available for service "hook"`}})
 }
 
 // A conversion webhook behind a Service is called at a ready endpoint.
