@@ -225,3 +225,23 @@ func TestWebhooksOfMetadataPatches(t *testing.T) {
 	patch.body, patch.code = `{"metadata":{"labels":{"c":"e"}}}`, http.StatusUnprocessableEntity
 	a.run(patch)
 }
+
+// Webhooks and policies get the object in the version of the request, so a delete and a patch of finalizers need the conversion webhook where one of
+// them matches. In the stored version they need none.
+func TestWebhooksOfDeletedObjects(t *testing.T) {
+	a, hook, v := newAPI(t), newConverter(t), newReviewer(t)
+	a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201},
+		exchange{do: "POST " + widgets, body: finalized("a"), code: 201},
+		exchange{do: "POST " + validatingConfigurations, code: 201, body: webhooks("v", v.webhook("/validate", ruleFor("example.com", "*", "widgets"), ""))})
+	hook.down()
+	const patch = `{"metadata":{"finalizers":null}}`
+	a.run(exchange{do: "DELETE " + widgetsAsV2 + "/a", code: 500},
+		exchange{do: "DELETE " + widgets + "/a", code: 200},
+		exchange{do: "PATCH " + widgetsAsV2 + "/a", header: asMergePatch, body: patch, code: 500},
+		exchange{do: "PATCH " + widgets + "/a", header: asMergePatch, body: patch, code: 200},
+		exchange{do: "GET " + widgets + "/a", code: 404})
+	asked := v.take()
+	if len(asked) != 2 || asked[0].request.Get("operation").Str != "DELETE" || asked[1].request.Get("oldObject.apiVersion").Str != "example.com/v1" {
+		t.Errorf("asked %v", asked)
+	}
+}
