@@ -87,6 +87,8 @@ type check struct {
 	spec *apiregistrationv1.APIServiceSpec
 	// told is the condition that this server wrote last.
 	told apiregistration.APIServiceCondition
+	// logged is the error of the last check, which is in the log; empty: it had none. Only the goroutine of the checks uses it.
+	logged string
 }
 
 // concerns tells whether an APIService needs a check: its spec has changed, or its condition Available is not the one that this
@@ -123,7 +125,7 @@ func (a *availability) look(ctx context.Context, name string, c *check) bool {
 		obj, err = t.DecodeStored(o)
 	}
 	if err != nil {
-		a.failed(ctx, name, err)
+		a.failed(ctx, name, c, err)
 		return false
 	}
 	is := obj.(*apiregistrationv1.APIService)
@@ -135,21 +137,24 @@ func (a *availability) look(ctx context.Context, name string, c *check) bool {
 		return true
 	}
 	if err != nil {
-		a.failed(ctx, name, err)
+		a.failed(ctx, name, c, err)
 		return false
 	}
 	c.mu.Lock()
 	c.told = judged
 	c.mu.Unlock()
 	if err := a.tell(ctx, t, is, judged); err != nil {
-		a.failed(ctx, name, err)
+		a.failed(ctx, name, c, err)
 		return false
 	}
+	c.logged = ""
 	return !failed
 }
 
-func (a *availability) failed(ctx context.Context, name string, err error) {
-	if ctx.Err() == nil {
+// failed logs an error of a check, unless the previous check failed with the same one: checks go on as long as the error does.
+func (a *availability) failed(ctx context.Context, name string, c *check, err error) {
+	if text := err.Error(); ctx.Err() == nil && text != c.logged {
+		c.logged = text
 		a.Logger.Warn("the availability of an APIService is not known", "name", name, "error", err)
 	}
 }

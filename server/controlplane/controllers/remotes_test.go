@@ -1,10 +1,13 @@
 package controllers_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -40,7 +43,8 @@ func (p probes) Probe(ctx context.Context, _ schema.GroupVersion) (asked bool, e
 	}
 }
 
-// A server that cannot be asked, because of a CA bundle that cannot be read, keeps its condition, and is asked again, as in kube-aggregator.
+// A server that cannot be asked, because of a CA bundle that cannot be read, keeps its condition, and is asked again, as in kube-aggregator. The log
+// has the reason once, until it is another one or the server could be asked meanwhile.
 func TestServerThatCannotBeAsked(t *testing.T) {
 	c := newCluster(t)
 	c.create("services", &core.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "ext"},
@@ -51,8 +55,9 @@ func TestServerThatCannotBeAsked(t *testing.T) {
 	p := probes{make(chan probe)}
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(c.ctx)
+	var log bytes.Buffer
 	go func() {
-		done <- controllers.Run(ctx, controllers.Config{Registry: c.registry, Store: c.store, Pipeline: c.pipeline, Prober: p, Logger: slog.New(slog.DiscardHandler)})
+		done <- controllers.Run(ctx, controllers.Config{Registry: c.registry, Store: c.store, Pipeline: c.pipeline, Prober: p, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
 	}()
 	message := func(o *resources.Object) string {
 		return gjson.GetBytes(o.Data, `status.conditions.#(type=="Available").message`).Str
@@ -69,9 +74,20 @@ func TestServerThatCannotBeAsked(t *testing.T) {
 	if said := message(c.get(remote.Key)); said != "no answer" {
 		t.Errorf("the condition has changed: %s", said)
 	}
+	p.results <- probe{false, errors.New("another bundle")}
+	p.results <- probe{false, errors.New("another bundle")} // the previous result has been dealt with
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+	var reasons []string
+	for line := range strings.Lines(log.String()) {
+		if gjson.Get(line, "msg").Str == "the availability of an APIService is not known" {
+			reasons = append(reasons, gjson.Get(line, "error").Str)
+		}
+	}
+	if want := []string{"no bundle", "no bundle", "another bundle"}; !slices.Equal(reasons, want) {
+		t.Errorf("the log has %q, want %q", reasons, want)
 	}
 }
 
