@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,6 +19,9 @@ import (
 
 // killedVariable makes the test binary run rowlock with arguments, one per line: only a process can be killed.
 const killedVariable = "ROWLOCK_TEST_KILLED"
+
+// killed is the error of a process that was killed.
+const killed = "signal: killed"
 
 // startProcess starts rowlock as a process.
 func startProcess(t *testing.T, args ...string) (cmd *exec.Cmd, out io.Reader) {
@@ -44,37 +48,56 @@ func TestKilledRestore(t *testing.T) {
 	p.end()
 	runs(t, "backup", file, "--data-dir", dir)
 	onEachDatabase(t, func(t *testing.T, empty places) {
-		place := empty(t)
-		args := append([]string{"restore", file}, place.args()...)
-		cmd, _ := startProcess(t, args...)
-		ended := make(chan struct{})
-		go func() {
-			_ = cmd.Wait()
-			close(ended)
-		}()
-		for begun := false; !begun; {
-			select {
-			case <-ended: // before it was seen to write
-				begun = true
-			default:
-				_, err := os.Lstat(filepath.Join(place.dir, backup.Unfinished))
-				begun = err == nil
-			}
+		place := killRestore(t, file, empty)
+		if code, _, stderr := command(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, place.args()...)...); code != exitFailure || !strings.Contains(stderr, "a restore of a backup was begun here") {
+			t.Errorf("a server ended with %d: %s", code, stderr)
 		}
-		_ = cmd.Process.Kill()
-		<-ended
-		if _, err := os.Lstat(filepath.Join(place.dir, backup.Unfinished)); err == nil {
-			if code, _, stderr := command(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, place.args()...)...); code != exitFailure || !strings.Contains(stderr, "a restore of a backup was begun here") {
-				t.Errorf("a server ended with %d: %s", code, stderr)
-			}
-			runs(t, args...)
-		}
+		runs(t, append([]string{"restore", file}, place.args()...)...)
 		p := start(t, place.args()...)
 		defer p.end()
 		if diff := cmp.Diff(before, madeConfigMaps(t, p.client(t))); diff != "" {
 			t.Errorf("-before, +restored:\n%s", diff)
 		}
 	})
+}
+
+// killRestore restores a backup to an empty place, kills the process while it writes, and returns the place. The process may end first; then
+// killRestore tries again at another place.
+func killRestore(t *testing.T, file string, empty places) storePlace {
+	t.Helper()
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for range 10 {
+		place := empty(t)
+		cmd, _ := startProcess(t, append([]string{"restore", file}, place.args()...)...)
+		var err error
+		ended := make(chan struct{})
+		go func() {
+			err = cmd.Wait()
+			close(ended)
+		}()
+		writes := func() bool {
+			_, err := os.Lstat(filepath.Join(place.dir, backup.Unfinished))
+			return err == nil
+		}
+		for over := false; !over && !writes(); {
+			select {
+			case <-ended:
+				over = true
+			case <-again.C:
+			}
+		}
+		_ = cmd.Process.Kill()
+		<-ended
+		if err != nil && err.Error() != killed {
+			t.Fatalf("the restore ended by itself: %v: %s", err, cmd.Stderr)
+		}
+		if writes() {
+			return place
+		}
+	}
+	t.Fatal("no restore was seen to write before it ended")
+	return storePlace{}
 }
 
 // A move whose process is killed while it follows, and again while it waits for the last writer before the switch, goes on when it is run again. The
@@ -99,7 +122,7 @@ func TestKilledMigrate(t *testing.T) {
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+			if err := cmd.Wait(); err == nil || err.Error() != killed {
 				t.Errorf("it ended by itself: %v", err)
 			}
 		}
