@@ -111,7 +111,7 @@ func TestKilledMigrate(t *testing.T) {
 		const path = "/api/v1/namespaces/default/configmaps"
 		send(t, client, "POST", path, `{"metadata":{"name":"a"},"data":{"v":"0"}}`)
 		url, schema := place.database()
-		args := []string{"migrate", "--from", url, "--from-schema", schema, "--to", to}
+		args := []string{"migrate", "--hold", "1m", "--from", url, "--from-schema", schema, "--to", to}
 
 		killAfter := func(line string, args ...string) {
 			t.Helper()
