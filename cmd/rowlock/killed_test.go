@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
 
 	"github.com/rowlock/rowlock/sqlstore/backup"
 	"github.com/rowlock/rowlock/sqlstore/sqltest"
@@ -112,31 +113,33 @@ func TestKilledMigrate(t *testing.T) {
 		send(t, client, "POST", path, `{"metadata":{"name":"a"},"data":{"v":"0"}}`)
 		url, schema := place.database()
 		args := []string{"migrate", "--hold", "1m", "--from", url, "--from-schema", schema, "--to", to}
-
-		killAfter := func(line string, args ...string) {
+		write := func(v string) (revision int64) {
 			t.Helper()
-			cmd, out := startProcess(t, args...)
-			lines := bufio.NewScanner(out)
-			for lines.Scan() && !strings.Contains(lines.Text(), line) {
-			}
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Wait(); err == nil || err.Error() != killed {
-				t.Errorf("it ended by itself: %v", err)
-			}
+			return gjson.Get(send(t, client, "PATCH", path+"/a", `{"data":{"v":"`+v+`"}}`), "metadata.resourceVersion").Int()
 		}
-		killAfter(", objects: ", append(args, "--follow")...)
-		send(t, client, "PATCH", path+"/a", `{"data":{"v":"1"}}`)
+
+		m := startMove(t, append(args, "--follow")...)
+		m.untilCopied(t, 1)
+		m.untilCopied(t, write("1"))
+		m.kill(t)
+		last := write("2")
 		release, err := sqltest.HoldWriters(t.Context(), url, schema)
 		if err != nil {
 			t.Fatal(err)
 		}
-		killAfter(", objects: ", args...)
+		m = startMove(t, args...)
+		m.untilCopied(t, last)
+		if schema != "" { // SQLite does not say who waits: there the process may also be about to
+			until(t, "the move waits for the last writer", func() bool {
+				waiting, err := sqltest.Ask(t.Context(), url, schema, `SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query = 'SELECT FROM meta FOR UPDATE'`)
+				return err == nil && len(waiting) == 1
+			})
+		}
+		m.kill(t)
 		if err := release(); err != nil {
 			t.Fatal(err)
 		}
-		send(t, client, "PATCH", path+"/a", `{"data":{"v":"2"}}`)
+		write("3")
 		if _, err := os.Lstat(strings.TrimPrefix(to, "sqlite://")); !os.IsNotExist(err) {
 			t.Errorf("the target is a store: %v", err)
 		}
@@ -151,4 +154,38 @@ func TestKilledMigrate(t *testing.T) {
 			t.Errorf("-before, +moved:\n%s", diff)
 		}
 	})
+}
+
+// movingProcess is a process of rowlock migrate.
+type movingProcess struct {
+	cmd   *exec.Cmd
+	lines *bufio.Scanner
+}
+
+func startMove(t *testing.T, args ...string) *movingProcess {
+	t.Helper()
+	cmd, out := startProcess(t, args...)
+	return &movingProcess{cmd, bufio.NewScanner(out)}
+}
+
+// untilCopied returns when the process has reported that it copied the objects of a revision, or of a later one.
+func (m *movingProcess) untilCopied(t *testing.T, revision int64) {
+	t.Helper()
+	for m.lines.Scan() {
+		var copied int64
+		if _, err := fmt.Sscanf(m.lines.Text(), "revision %d, objects: ", &copied); err == nil && copied >= revision {
+			return
+		}
+	}
+	t.Fatalf("it ended before it had copied revision %d: %v: %s", revision, m.cmd.Wait(), m.cmd.Stderr)
+}
+
+func (m *movingProcess) kill(t *testing.T) {
+	t.Helper()
+	if err := m.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.cmd.Wait(); err == nil || err.Error() != killed {
+		t.Errorf("it ended by itself: %v", err)
+	}
 }
