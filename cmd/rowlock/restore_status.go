@@ -14,34 +14,32 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// complete restores the status and the field managers of an object that has been written. A user may lack the right: RBAC's role admin has none for the
-// status of workloads. That is reported and is no error, since controllers set the status again.
+// complete restores the status and the field managers of an object that has been written. A user may lack the right to write the status: RBAC's role
+// admin has none for that of workloads. That is reported and is no error, since controllers set the status again. Nobody sets the field managers again.
 func (t *takeBack) complete(ctx context.Context, s *step, written *unstructured.Unstructured) error {
 	after := written.GetManagedFields()
-	if err := t.allowed(s, "status was", t.restoreStatus(ctx, s, written)); err != nil {
+	err := t.restoreStatus(ctx, s, written)
+	if apierrors.IsForbidden(err) {
+		fmt.Fprintf(t.out, "%s: its status was left: %v\n", s.part, err)
+	} else if err != nil {
 		return err
 	}
 	had := s.object.GetManagedFields()
 	if len(had) == 0 {
 		return nil
 	}
-	return t.allowed(s, "field managers were", t.put(ctx, s, "", written, func(now *unstructured.Unstructured) bool {
+	err = t.put(ctx, s, "", written, func(now *unstructured.Unstructured) bool {
 		managers := had
 		if s.raced {
 			managers = withLater(had, after, now.GetManagedFields())
 		}
 		now.SetManagedFields(managers)
 		return true
-	}))
-}
-
-// allowed reports that a part of an object was left as it is, if the error is that the user may not write it. It returns other errors.
-func (t *takeBack) allowed(s *step, what string, err error) error {
-	if apierrors.IsForbidden(err) {
-		fmt.Fprintf(t.out, "%s: its %s left: %v\n", s.part, what, err)
-		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("its field managers were not restored: %w", err)
 	}
-	return err
+	return nil
 }
 
 // restoreStatus restores the status, unless a controller has set it since the object was written.

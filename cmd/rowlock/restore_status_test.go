@@ -45,6 +45,29 @@ func TestRestoreAsNamespaceAdmin(t *testing.T) {
 	}
 }
 
+// A user who may create objects and not update them cannot restore their field managers, which no controller sets again: that is an error.
+func TestRestoreWithoutTheRightToUpdate(t *testing.T) {
+	dir, scratch := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	file, jane := filepath.Join(scratch, "backup"), filepath.Join(scratch, "jane")
+	p := start(t, "--data-dir", dir)
+	defer p.end()
+	client := p.client(t)
+	shop(t, client)
+	const roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/role"
+	send(t, client, "POST", roles+"s", `{"metadata":{"name":"creator"},"rules":[{"apiGroups":[""],"resources":["configmaps"],"verbs":["get","create"]}]}`)
+	send(t, client, "POST", roles+"bindings", `{"metadata":{"name":"jane"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"creator"},
+		"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"jane"}]}`)
+	if err := os.WriteFile(jane, []byte(runs(t, "kubeconfig", "--user", "jane", "--data-dir", dir)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runs(t, "backup", file, "--data-dir", dir)
+	send(t, client, "DELETE", "/api/v1/namespaces/shop/configmaps/a", "")
+	code, _, stderr := command(t, "restore", file, "--kubeconfig", jane, "--object", "cm/shop/a")
+	if want := "configmaps/shop/a: its field managers were not restored: configmaps \"a\" is forbidden: "; code != exitFailure || !strings.Contains(stderr, want) {
+		t.Errorf("exit code %d, %s, want %s", code, stderr, want)
+	}
+}
+
 // managersOf returns the names of field managers, and what each has written.
 func managersOf(entries []metav1.ManagedFieldsEntry) string {
 	var names []string
@@ -86,7 +109,7 @@ func TestRestoreOfManagersBesideControllers(t *testing.T) {
 	}{
 		"between":      {before: map[string]string{"PUT /status": "", "PUT ": ""}, body: annotate},
 		"status":       {before: map[string]string{"PUT /status": "/status"}, body: `{"status":{"replicas":9}}`, says: "its status was left: another client has set it meanwhile\n"},
-		"at all times": {before: map[string]string{"PUT ": ""}, body: annotate, always: true, err: "deployments.apps/shop/web: it has changed meanwhile, run it again: "},
+		"at all times": {before: map[string]string{"PUT ": ""}, body: annotate, always: true, err: "deployments.apps/shop/web: its field managers were not restored: it has changed meanwhile, run it again: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			send(t, client, "DELETE", shopDeployments+"/web", "")
