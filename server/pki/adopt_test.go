@@ -1,10 +1,12 @@
 package pki
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,6 +86,41 @@ func TestAdoptedFromK3s(t *testing.T) {
 	later := mustOpen(t, o)
 	if _, err := handshake(t, later, c, roots, "localhost"); err != nil || later.ca.Load().cert.Equal(ca.cert) {
 		t.Errorf("after the renewal: %v", err)
+	}
+}
+
+// A server that believes clients by an adopted authority, which no flag names, says so once.
+func TestAdoptedClientAuthorityIsLogged(t *testing.T) {
+	c, data := newClock(), t.TempDir()
+	file := filepath.Join(data, "pki", clientCAName)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mustOpen(t, testOptions(data, c))
+	clients := authorityFiles(t, c, filepath.Join(t.TempDir(), "client-ca"))
+	lines := func(o Options) int {
+		t.Helper()
+		log := &bytes.Buffer{}
+		o.Logger = slog.New(slog.NewTextHandler(log, nil))
+		if _, err := Provisional(o); err != nil {
+			t.Fatal(err)
+		}
+		mustOpen(t, o)
+		return strings.Count(log.String(), "file="+file)
+	}
+	o := testOptions(data, c)
+	if n := lines(o); n != 0 {
+		t.Errorf("without the file, it is in %d lines", n)
+	}
+	if err := os.WriteFile(file, clients.certPEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n := lines(o); n != 1 {
+		t.Errorf("the file is in %d lines of the log", n)
+	}
+	o.ClientCAFile = file
+	if n := lines(o); n != 0 {
+		t.Errorf("the file that was named is in %d lines", n)
 	}
 }
 

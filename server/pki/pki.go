@@ -109,6 +109,10 @@ func Open(opts Options) (*PKI, error) {
 	if err := p.Refresh(); err != nil {
 		return nil, err
 	}
+	if p.clientCAs != nil && opts.ClientCAFile == "" {
+		p.opts.Logger.Info("client certificates of an adopted authority are accepted; to refuse them, remove the file and restart the server",
+			"file", filepath.Join(opts.DataDir, "pki", clientCAName))
+	}
 	return p, nil
 }
 
