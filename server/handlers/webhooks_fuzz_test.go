@@ -13,7 +13,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// anyAnswer is a webhook that answers with a text, in which UID is that of the review.
+// anyAnswer is a webhook that answers with a text, in which UID is that of the review. In the answer to a ConversionReview, VERSION is the version that
+// is asked for, and OBJECT the uid of the object.
 type anyAnswer struct {
 	*httptest.Server
 	text atomic.Pointer[string]
@@ -25,7 +26,9 @@ func newAnyAnswer(f *testing.F) *anyAnswer {
 	v.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		review, _ := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, strings.ReplaceAll(*v.text.Load(), "UID", gjson.GetBytes(review, "request.uid").Str))
+		asked := gjson.GetBytes(review, "request")
+		_, _ = strings.NewReplacer("UID", asked.Get("uid").Str, "VERSION", asked.Get("desiredAPIVersion").Str, "OBJECT", asked.Get("objects.0.metadata.uid").Str).
+			WriteString(w, *v.text.Load())
 	}))
 	f.Cleanup(v.Close)
 	return v
@@ -60,21 +63,27 @@ func FuzzAdmissionAnswers(f *testing.F) {
 	})
 }
 
-// FuzzConversionAnswers sends any ConversionReview as the answer to a write of a custom resource: the write fails, or its object is still the one that was
-// written, in the version that was asked for.
+// FuzzConversionAnswers sends any ConversionReview as the answers to a write of a custom resource, which is converted to be stored and to be shown: the
+// write fails, or its object is still the one that was written, in the version that was asked for.
 func FuzzConversionAnswers(f *testing.F) {
 	a, v := newAPI(f), newAnyAnswer(f)
 	hook := &converter{Server: v.Server}
 	a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201})
 	const review = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"uid":"UID","result":{"status":"Success"},"convertedObjects":[%s]}}`
-	for _, converted := range []string{"", "null", "{}", "[]", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a","namespace":"test"},"spec":{"one":1}}`,
-		`{"apiVersion":"example.com/v1","kind":"Widget","metadata":null}`, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a","namespace":"test","labels":{"-":7}}}`} {
-		f.Add(fmt.Sprintf(review, converted))
+	const widget, dry = `{"apiVersion":"VERSION","kind":"Widget","metadata":%s}`, widgetsAsV2 + "?dryRun=All"
+	converted := fmt.Sprintf(review, fmt.Sprintf(widget, `{"name":"a","namespace":"test","uid":"OBJECT"},"spec":{"one":1}`))
+	v.text.Store(&converted)
+	a.run(exchange{do: "POST " + dry, body: widgetAsV2("a", `{"other":1}`), code: 201, says: says{"apiVersion": "example.com/v2", "metadata.name": "a"}})
+	f.Add(converted)
+	f.Add(strings.ReplaceAll(converted, "VERSION", "example.com/v1"))
+	for _, object := range []string{"", "null", "{}", "[]", fmt.Sprintf(widget, "null"), fmt.Sprintf(widget, `{"name":"b","namespace":"test","uid":"OBJECT"}`),
+		fmt.Sprintf(widget, `{"name":"a","namespace":"test","uid":"OBJECT","labels":{"-":7}}`)} {
+		f.Add(fmt.Sprintf(review, object))
 	}
 	f.Add(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"uid":"UID","result":{"status":"Failure","message":"no"}}}`)
 	f.Fuzz(func(t *testing.T, answer string) {
 		v.text.Store(&answer)
-		w := a.answer(t, "POST", widgetsAsV2+"?dryRun=All", nil, widgetAsV2("a", `{"other":1}`))
+		w := a.answer(t, "POST", dry, nil, widgetAsV2("a", `{"other":1}`))
 		if w.Code == http.StatusCreated {
 			made := gjson.ParseBytes(w.Body.Bytes())
 			if made.Get("metadata.name").Str != "a" || made.Get("kind").Str != "Widget" || made.Get("apiVersion").Str != "example.com/v2" {
