@@ -14,7 +14,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	compbasemetrics "k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/prometheus/slis"
 
 	"github.com/rowlock/rowlock/resources"
@@ -128,7 +127,7 @@ func (s *Server) addMetrics(e *echo.Echo) {
 
 // reset resets upstream's metrics, and what m counts of answered requests. Gauges of requests under way stay right.
 func (m *metrics) reset() {
-	legacyregistry.Reset()
+	upstream.ResetMetrics()
 	for _, counted := range []interface{ Reset() }{m.requests, m.selfMade, m.durations, m.own, m.sizes, m.outgoing, m.fallbacks} {
 		counted.Reset()
 	}

@@ -11,7 +11,7 @@
 //	log.go         the destination and the verbosity of klog
 //	auditlog.go    how often klog reports that events of the audit were not taken, recognised by the beginning of upstream's text
 //	limits.go      how much a JSON Patch may copy
-//	metrics.go     which of its metrics are counted
+//	metrics.go     which of its metrics are counted, and their reset
 //	clientmetrics.go  the counters of the requests of client-go's clients
 //	flowmetrics.go the divisor of a metric of priority and fairness
 //	crash.go       whether a panic of a controller ends the process

@@ -9,6 +9,7 @@ import (
 	authentication "k8s.io/apiserver/pkg/server/options/authenticationconfig/metrics"
 	"k8s.io/apiserver/pkg/server/options/authorizationconfig/metrics"
 	base "k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/prometheus/compatversion"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/node"
@@ -50,3 +51,6 @@ func LimitMetrics(disabled []string, labels map[string]string, showHidden bool) 
 		base.SetLabelAllowList(labels)
 	}
 }
+
+// ResetMetrics drops all counts of upstream's registry, as kube-apiserver does at DELETE /metrics.
+func ResetMetrics() { legacyregistry.Reset() }
