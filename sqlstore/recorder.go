@@ -73,6 +73,7 @@ type recorder struct {
 	tellAt time.Time
 	// discardAt is when an object history that nobody goes on with is removed at the earliest.
 	discardAt time.Time
+	discarded bool // the log says that it is
 	// notBefore is the earliest time of the next step, unless a caller waits for it.
 	notBefore time.Time
 	packer    recording.Packer

@@ -29,14 +29,14 @@ func TestObjectHistoryIsDiscarded(t *testing.T) {
 				}
 			}
 			s.recordNow(t)
-			clock.Step(discardAfter)
+			clock.Step(s.recorder.discardAfter())
 			s.recordNow(t)
 			s.wantRevisions(t, kept)
 		}
 		s = open(ObjectHistory{Discard: true})
 		s.recordNow(t)
 		s.wantRevisions(t, kept)
-		clock.Step(discardAfter)
+		clock.Step(s.recorder.discardAfter())
 		for range 2 {
 			s.recordNow(t)
 			s.wantCounted(t)
@@ -80,7 +80,7 @@ func TestObjectHistoryOfAnotherServerIsNotDiscarded(t *testing.T) {
 		with.recordNow(t)
 		h.clock.Step(storetest.HistoryAge / 4)
 		with.recordNow(t)
-		h.clock.Step(discardAfter)
+		h.clock.Step(without.recorder.discardAfter())
 		if _, err := with.janitor.prune(); err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestObjectHistoryOfAnotherServerIsNotDiscarded(t *testing.T) {
 	with.recorder.mu.Lock() // it has fallen behind: the log is pruned before it records
 	defer with.recorder.mu.Unlock()
 	mustCommit(t, with, createMap(t, "c"))
-	h.clock.Step(discardAfter)
+	h.clock.Step(without.recorder.discardAfter())
 	if _, err := with.janitor.prune(); err != nil {
 		t.Fatal(err)
 	}

@@ -26,8 +26,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 
 	// ofStatusSQL is whether a write changed the status alone. fields is text: inside of a path a quote follows a
 	// backslash, so each comma before a quote begins another path, or ends one, which then counts as another. Where the
-	// paths are encrypted or unknown, the author's subresource tells.
-	ofStatusSQL = `CASE WHEN fields IS NULL THEN op = 'update' AND coalesce(author, '') LIKE '%"subresource":"status"%'
+	// paths are encrypted, unknown or too many, the author's subresource tells.
+	ofStatusSQL = `CASE WHEN fields IS NULL OR fields LIKE '%,"..."]' THEN op = 'update' AND coalesce(author, '') LIKE '%"subresource":"status"%'
   ELSE fields = '["status"]' OR substr(fields, 1, 9) = '["status.' AND replace(fields, ',"status.', '') NOT LIKE '%,"%' END`
 
 	// forgetOfObjectSQL keeps the last writes of an object ($5), and as many of the writes that changed its status

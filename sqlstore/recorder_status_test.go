@@ -54,3 +54,27 @@ func TestObjectHistoryOfStatusDisplacesNothing(t *testing.T) {
 		})
 	}
 }
+
+// A write of more fields than are recorded is one of the status if its author wrote that.
+func TestObjectHistoryOfLargeStatusDisplacesNothing(t *testing.T) {
+	withHistory(t, func(t *testing.T, open func(ObjectHistory) *Store, _ interface{ Step(time.Duration) }) {
+		s := open(ObjectHistory{Age: time.Hour, Revisions: 5})
+		o := mustCommit(t, s, object(t, "widgets", "shop", "a", "u1", `"spec":{"n":1}`))[0]
+		controller := sentBy(t, "controller", "", "update", `"status.x","`)
+		for i := range 10 {
+			var members []string
+			for m := range 100 {
+				members = append(members, fmt.Sprintf(`"m%d":%d`, m, i))
+			}
+			written, err := s.Commit(controller, update(object(t, "widgets", "shop", "a", "u1", `"spec":{"n":1},"status":{`+strings.Join(members, ",")+`}`), o))
+			if err != nil {
+				t.Fatal(err)
+			}
+			o = written[0]
+		}
+		s.recordNow(t)
+		if found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{}); err != nil || len(found) != 6 {
+			t.Errorf("%d writes, %v: the five last of the status and the create are to be kept", len(found), err)
+		}
+	})
+}

@@ -2,9 +2,12 @@ package behind
 
 import (
 	"net/url"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	utilproxy "k8s.io/apiserver/pkg/util/proxy"
+	"k8s.io/utils/ptr"
 )
 
 // Routing says where requests for a Service are sent. A Service of the type ExternalName stands for its name, except with ToEndpoints, which
@@ -16,7 +19,8 @@ const (
 	ToCluster Routing = iota
 	// ToEndpoints sends them to a ready endpoint of the Service's EndpointSlices: kube-apiserver's --enable-aggregator-routing.
 	ToEndpoints
-	// ToReady sends them to a ready endpoint. For a Service without EndpointSlices or of the type ExternalName, it does what ToCluster does.
+	// ToReady sends them to a ready endpoint. For a Service without EndpointSlices, with endpoints that end but still serve, or of the type
+	// ExternalName, it does what ToCluster does.
 	ToReady
 )
 
@@ -26,7 +30,7 @@ func (l *Lister) Resolve(to Routing, namespace, name string, port int32) (*url.U
 		return utilproxy.ResolveCluster(l, namespace, name, port)
 	}
 	endpoint, err := utilproxy.ResolveEndpoint(l, l, namespace, name, port)
-	if err == nil || to == ToEndpoints || !l.standsAlone(namespace, name) {
+	if err == nil || to == ToEndpoints || !l.answersElsewhere(namespace, name) {
 		return endpoint, err
 	}
 	if cluster, failed := utilproxy.ResolveCluster(l, namespace, name, port); failed == nil {
@@ -35,9 +39,10 @@ func (l *Lister) Resolve(to Routing, namespace, name string, port int32) (*url.U
 	return nil, err // why there is no endpoint, which says more about the Service
 }
 
-// standsAlone reports whether a Service has no EndpointSlices that say where it leads: nobody makes them, or it has the type ExternalName. The
-// ClusterIP of a Service with EndpointSlices leads to the same endpoints: if none is ready, a request would hang there until its timeout.
-func (l *Lister) standsAlone(namespace, name string) bool {
+// answersElsewhere reports whether a Service without a ready endpoint may answer at its ClusterIP or name: nobody makes EndpointSlices for it, it has the
+// type ExternalName, or it has endpoints that end but still serve, to which a kube-proxy sends requests then. Otherwise a request would hang until its
+// timeout.
+func (l *Lister) answersElsewhere(namespace, name string) bool {
 	service, err := l.Service(namespace, name)
 	if err != nil {
 		return false
@@ -45,6 +50,13 @@ func (l *Lister) standsAlone(namespace, name string) bool {
 	if service.Spec.Type == v1.ServiceTypeExternalName {
 		return true
 	}
-	slices, err := l.GetEndpointSlices(namespace, name)
-	return err == nil && len(slices) == 0
+	all, err := l.GetEndpointSlices(namespace, name)
+	if err != nil {
+		return false
+	}
+	return len(all) == 0 || slices.ContainsFunc(all, func(s *discoveryv1.EndpointSlice) bool {
+		return slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool {
+			return ptr.Deref(e.Conditions.Serving, false) && ptr.Deref(e.Conditions.Terminating, false)
+		})
+	})
 }

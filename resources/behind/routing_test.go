@@ -41,7 +41,7 @@ func TestRouting(t *testing.T) {
 		put(behind.ServicesResource, &core.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}, Spec: spec})
 	}
 	for _, kind := range []core.ServiceType{core.ServiceTypeClusterIP, core.ServiceTypeNodePort, core.ServiceTypeLoadBalancer} {
-		for _, state := range []string{"ready", "unready", "empty", "unreadable"} {
+		for _, state := range []string{"ready", "unready", "ending", "empty", "unreadable"} {
 			service(fmt.Sprint(kind, "-", state), core.ServiceSpec{Type: kind, ClusterIP: "192.0.2.1"})
 		}
 	}
@@ -50,11 +50,13 @@ func TestRouting(t *testing.T) {
 	service("name-ready", core.ServiceSpec{Type: core.ServiceTypeExternalName, ExternalName: "example.com"})
 	port, name := int32(8443), "https"
 	slice := func(as, of string, ready bool, replace ...string) {
+		ending := strings.HasSuffix(of, "-ending")
 		put(behind.SlicesResource, &discovery.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: as, Labels: map[string]string{discoveryv1.LabelServiceName: of}},
 			AddressType: discovery.AddressTypeIPv4, Ports: []discovery.EndpointPort{{Name: &name, Port: &port}},
-			Endpoints: []discovery.Endpoint{{Addresses: []string{"192.0.2.9"}, Conditions: discovery.EndpointConditions{Ready: &ready}}}}, replace...)
+			Endpoints: []discovery.Endpoint{{Addresses: []string{"192.0.2.9"}, Conditions: discovery.EndpointConditions{Ready: &ready, Serving: &ending, Terminating: &ending}}}}, replace...)
 	}
-	for _, of := range []string{"ClusterIP-ready", "NodePort-ready", "LoadBalancer-ready", "headless-ready", "name-ready", "ClusterIP-unready", "NodePort-unready", "LoadBalancer-unready"} {
+	for _, of := range []string{"ClusterIP-ready", "NodePort-ready", "LoadBalancer-ready", "headless-ready", "name-ready", "ClusterIP-unready", "NodePort-unready", "LoadBalancer-unready",
+		"ClusterIP-ending", "NodePort-ending", "LoadBalancer-ending"} {
 		slice(of, of, strings.HasSuffix(of, "-ready"))
 	}
 	for _, of := range []string{"ClusterIP-ready", "ClusterIP-unreadable", "NodePort-unreadable", "LoadBalancer-unreadable"} {
@@ -73,6 +75,7 @@ func TestRouting(t *testing.T) {
 		want[kind+"-ready"] = urls{cluster, endpoint, endpoint}
 		none := func(of string) string { return fmt.Sprintf("no endpoints available for service %q", of) }
 		want[kind+"-unready"] = urls{cluster, none(kind + "-unready"), none(kind + "-unready")}
+		want[kind+"-ending"] = urls{cluster, none(kind + "-ending"), cluster}
 		want[kind+"-empty"] = urls{cluster, none(kind + "-empty"), cluster}
 		want[kind+"-unreadable"] = urls{cluster, unreadable, unreadable}
 	}

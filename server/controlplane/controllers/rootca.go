@@ -52,6 +52,7 @@ func newRootCA(c Config) controller {
 		defer stop()
 		core := corev1.New(informers, "", nil)
 		bundle := c.Trust.Bundle()
+		c.Trust.earlier.Store(nil) // another server may have published in between
 		maps := &rootMaps{core.ConfigMaps(), core.ConfigMaps().Lister(), newPublished(c, bundle, core)}
 		p, err := rootcacertpublisher.NewPublisher(maps, core.Namespaces(), client, bundle)
 		if err != nil {
