@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 	"testing"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -76,17 +77,19 @@ type authorities struct {
 // trust starts a controller that publishes the authorities that were sent last.
 func (c *cluster) trust(controller string, now authorities) (next chan<- authorities) {
 	given := make(chan authorities, 1)
+	var mu sync.Mutex
+	current := func() authorities {
+		mu.Lock()
+		defer mu.Unlock()
+		select {
+		case now = <-given:
+		default:
+		}
+		return now
+	}
 	c.change = append(c.change, func(o *controllers.Config) {
 		o.Enabled = []string{controller}
-		o.Trust = &controllers.Trust{
-			Changed: func() <-chan struct{} { // called first, by one goroutine
-				select {
-				case now = <-given:
-				default:
-				}
-				return now.changed
-			},
-			Bundle: func() []byte { return []byte(now.bundle) }}
+		o.Trust = &controllers.Trust{Changed: func() <-chan struct{} { return current().changed }, Bundle: func() []byte { return []byte(current().bundle) }}
 	})
 	return given
 }
