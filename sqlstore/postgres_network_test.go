@@ -19,6 +19,12 @@ var shortLimits = limits{shrink: time.Minute, rest: time.Minute, step: 1500 * ti
 // cutOff returns a server behind a network that can lose everything, and one with a separate path to the same database.
 func cutOff(t *testing.T) (network *pgtest.Proxy, far, near *Store) {
 	t.Helper()
+	return cutOffWith(t, shortLimits)
+}
+
+// cutOffWith is cutOff with time limits of the first server.
+func cutOffWith(t *testing.T, l limits) (network *pgtest.Proxy, far, near *Store) {
+	t.Helper()
 	h, c := newBreakable(t)
 	network, err := pgtest.NewProxy(c)
 	if err != nil {
@@ -30,7 +36,7 @@ func cutOff(t *testing.T) (network *pgtest.Proxy, far, near *Store) {
 		}
 	})
 	near = h.store
-	h.url, h.limits = network.URL(), shortLimits
+	h.url, h.limits = network.URL(), l
 	return network, h.openPeer(t), near
 }
 
@@ -93,16 +99,9 @@ func TestHalfOpenListener(t *testing.T) {
 func TestSilentListenerIsPassedBy(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
-	h, c := newBreakable(t)
-	network, err := pgtest.NewProxy(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = network.Close() })
-	near := h.store
-	h.url, h.limits = network.URL(), usualLimits
-	h.limits.read, h.limits.ping, h.limits.unheard = 30*time.Second, 300*time.Millisecond, time.Second
-	far := h.openPeer(t)
+	l := usualLimits
+	l.read, l.ping, l.unheard = 30*time.Second, 300*time.Millisecond, time.Second
+	network, far, near := cutOffWith(t, l)
 	sees(t, far, 2) // else it waits for limits.poll
 	watch, err := far.Watch(ctx, resources.WatchOptions{Resource: "configmaps", After: near.position.revision})
 	if err != nil {
@@ -111,7 +110,7 @@ func TestSilentListenerIsPassedBy(t *testing.T) {
 	defer watch.Close()
 	network.Lose()
 	network.Recover()
-	given, end := context.WithTimeout(ctx, h.limits.read) // when the listener gives its connection up
+	given, end := context.WithTimeout(ctx, l.read) // when the listener gives its connection up
 	defer end()
 	mustCommit(t, near, createMap(t, "end"))
 	collect(given, t, watch, "end")
@@ -121,15 +120,9 @@ func TestSilentListenerIsPassedBy(t *testing.T) {
 func TestPagePastALostConnection(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
-	h, c := newBreakable(t)
-	network, err := pgtest.NewProxy(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = network.Close() })
-	h.url, h.limits = network.URL(), usualLimits
-	h.limits.read, h.limits.ping, h.limits.poll, h.limits.unheard = 30*time.Second, 300*time.Millisecond, time.Hour, time.Hour
-	s := h.openPeer(t)
+	l := usualLimits
+	l.read, l.ping, l.poll, l.unheard = 30*time.Second, 300*time.Millisecond, time.Hour, time.Hour
+	network, s, _ := cutOffWith(t, l)
 	if _, err := s.peers.page(ctx, s.peers.db, 0); err != nil { // leaves a connection
 		t.Fatal(err)
 	}
@@ -204,20 +197,14 @@ func TestLostInTheMiddleOfAStatement(t *testing.T) {
 // If the database does not answer, lookElsewhere releases the lock of those that read the log soon, however long a page may take.
 func TestLookElsewhereIsBrief(t *testing.T) {
 	t.Parallel()
-	h, c := newBreakable(t)
-	network, err := pgtest.NewProxy(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = network.Close() })
-	h.url, h.limits = network.URL(), shortLimits
-	h.limits.read = 20 * time.Second
-	s := h.openPeer(t)
+	l := shortLimits
+	l.read = 20 * time.Second
+	network, s, _ := cutOffWith(t, l)
 	network.Lose()
 	defer network.Recover()
 	began := time.Now()
 	s.peers.listen.lookElsewhere()
-	if took := time.Since(began); took > h.limits.read/2 {
+	if took := time.Since(began); took > l.read/2 {
 		t.Errorf("it took %v", took)
 	}
 }

@@ -165,6 +165,12 @@ func (o *serveOptions) addFeatureFlags(flags *pflag.FlagSet) {
 // serveRemoved is the variable by which kube-apiserver lets --runtime-config enable versions that its release removed.
 const serveRemoved = "KUBE_APISERVER_SERVE_REMOVED_APIS_FOR_ONE_RELEASE"
 
+// warn warns of settings that do not do what somebody may expect.
+func (o *serveOptions) warn(logger *slog.Logger) {
+	o.warnIdle(logger)
+	o.http.warnCiphers(logger)
+}
+
 // warnIdle warns of settings without an effect: feature gates of which Rowlock has only the fields and types, because the controllers of
 // kube-apiserver that implement them are missing here; and an environment variable.
 func (o *serveOptions) warnIdle(logger *slog.Logger) {

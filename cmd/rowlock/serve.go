@@ -57,8 +57,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err := makeDataDir(o.dataDir); err != nil {
 		return err
 	}
-	o.warnIdle(logger)
-	o.http.warnCiphers(logger)
+	o.warn(logger)
 	metrics := prometheus.NewRegistry()
 	encryption, err := o.encryption.open(ctx)
 	if err != nil {
