@@ -62,7 +62,7 @@ func newQuotas(c Config) controller {
 		if err != nil {
 			return err
 		}
-		controller, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{QuotaClient: client.CoreV1(),
+		controller, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{QuotaClient: calmClient{client.CoreV1(), q.calm},
 			ResourceQuotaInformer: quotaInformers{factory: informers}.Core().V1().ResourceQuotas(),
 			ResyncPeriod:          func() time.Duration { return quotasEvery },
 			Registry:              newQuotaRegistry(c.Registry, c.Store, evaluators)})
@@ -85,7 +85,7 @@ func (q *quotas) forget() {
 
 // observe implements observer.
 func (q *quotas) observe(e *resources.Event) {
-	q.hosted.observe(e)
+	defer q.hosted.observe(e) // a measurement may be written only if calm knows the quota
 	namespace, name := e.Object.Namespace, e.Object.Name
 	if e.Object.Resource == quotasResource {
 		if e.Op == resources.Delete {

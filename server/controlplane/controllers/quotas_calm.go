@@ -27,9 +27,21 @@ type calmQuotas struct {
 	measure func(resources.Key)
 
 	mu sync.Mutex
-	// changed holds when each quota changed last; waiting holds those that are due to be measured.
-	changed map[resources.Key]time.Time
+	// changed holds the last change of each quota; waiting holds those that are due to be measured.
+	changed map[resources.Key]quotaChange
 	waiting map[quotaWait]*waitingQuota
+	// others tells that another controller measures quotas, too: it gave a new quota its status.
+	others bool
+}
+
+// quotaChange describes a quota as of its last change.
+type quotaChange struct {
+	at       time.Time
+	revision int64
+	// isNew tells that the quota has no limits in its status yet.
+	isNew bool
+	// forced is when look queued it for measurement although it was not calm.
+	forced time.Time
 }
 
 // quotaWait identifies a wait: a soon one, because the use may have decreased, or a later one, because the use of requests may be missing. A quota
@@ -46,7 +58,7 @@ type waitingQuota struct {
 }
 
 func newCalmQuotas(measure func(resources.Key)) *calmQuotas {
-	return &calmQuotas{measure: measure, changed: map[resources.Key]time.Time{}, waiting: map[quotaWait]*waitingQuota{}}
+	return &calmQuotas{measure: measure, changed: map[resources.Key]quotaChange{}, waiting: map[quotaWait]*waitingQuota{}}
 }
 
 func (c *calmQuotas) forget() {
@@ -75,9 +87,12 @@ func (c *calmQuotas) gone(key resources.Key) {
 // isNow records a change of a quota.
 func (c *calmQuotas) isNow(e *resources.Event) {
 	mayLack := e.Op == resources.Update && (e.Prev == nil || mayLack(e.Prev, e.Object))
+	isNew := !gjson.GetBytes(e.Object.Data, "status.hard").Exists()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.changed[e.Object.Key] = time.Now()
+	before := c.changed[e.Object.Key]
+	c.others = c.others || before.isNew && !isNew && time.Since(before.at) < quotaCalm // no status is written here so soon
+	c.changed[e.Object.Key] = quotaChange{at: time.Now(), revision: e.Object.Revision, isNew: isNew, forced: before.forced}
 	if mayLack {
 		c.wait(quotaWait{e.Object.Key, true}, quotaUnrest)
 	}
@@ -98,20 +113,25 @@ func (c *calmQuotas) wait(of quotaWait, least time.Duration) {
 		before.timer.Stop()
 	}
 	w := &waitingQuota{latest: time.Now().Add(least + quotaUnrest)}
-	w.timer = time.AfterFunc(max(least, quotaCalm-time.Since(c.changed[of.key])), func() { c.look(of, w) })
+	w.timer = time.AfterFunc(max(least, quotaCalm-time.Since(c.changed[of.key].at)), func() { c.look(of, w) })
 	c.waiting[of] = w
 }
 
 // look measures a quota if it is calm, and otherwise waits until it is.
 func (c *calmQuotas) look(of quotaWait, w *waitingQuota) {
 	c.mu.Lock()
-	left := quotaCalm - time.Since(c.changed[of.key])
+	changed := c.changed[of.key]
+	left := quotaCalm - time.Since(changed.at)
 	ready := left <= 0 || time.Now().After(w.latest)
 	switch {
 	case c.waiting[of] != w: // it was deleted, or waits anew
 		ready = false
 	case ready:
 		delete(c.waiting, of)
+		if left > 0 {
+			changed.forced = time.Now()
+			c.changed[of.key] = changed
+		}
 	default:
 		w.timer.Reset(left)
 	}

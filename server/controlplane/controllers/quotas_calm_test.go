@@ -1,9 +1,16 @@
 package controllers
 
 import (
+	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -48,4 +55,97 @@ func TestQuotaIsMeasuredSoonAndLater(t *testing.T) {
 			t.Errorf("%d times more, %v are waiting", len(measured), c.waiting)
 		}
 	})
+}
+
+// A quota is never written between the admission of a request and its execution: not when it is new, not after a conflict, and not when all quotas
+// are measured. Its first status is left to another controller that was faster before, until that one fails to write it.
+func TestQuotaIsWrittenWhenCalm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, measured, revision := time.Now(), 0, int64(0)
+		c := newCalmQuotas(func(resources.Key) { measured++ })
+		key := resources.Key{Resource: quotasResource, Namespace: "ns", Name: "q"}
+		server := &quotaServer{}
+		w := calmWriter{server, c}
+		const isNew, hasStatus = `{"spec":{"hard":{"pods":"1"}}}`, `{"status":{"hard":{"pods":"1"},"used":{"pods":"0"}}}`
+		changes := func(to string) {
+			revision++
+			c.isNow(&resources.Event{Op: resources.Update, Object: &resources.Object{Key: key, Revision: revision, Data: []byte(to)},
+				Prev: &resources.Object{Key: key, Data: []byte(to)}})
+		}
+		write := func() error {
+			_, err := w.UpdateStatus(t.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "q",
+				ResourceVersion: strconv.FormatInt(revision, 10)}}, metav1.UpdateOptions{})
+			return err
+		}
+		refused := func(what string, after time.Duration) {
+			t.Helper()
+			sent, before := server.sent, measured
+			if err := write(); err != nil || server.sent != sent {
+				t.Errorf("%s: it was written, %v", what, err)
+			}
+			time.Sleep(after - time.Nanosecond)
+			synctest.Wait()
+			if measured != before {
+				t.Errorf("%s: measured before %v had passed", what, after)
+			}
+			time.Sleep(time.Nanosecond)
+			synctest.Wait()
+			if measured != before+1 {
+				t.Errorf("%s: measured %d times after %v", what, measured-before, after)
+			}
+		}
+		written := func(what string) {
+			t.Helper()
+			if sent := server.sent; write() != nil || server.sent != sent+1 {
+				t.Errorf("%s: it was not written", what)
+			}
+		}
+
+		changes(isNew)
+		refused("new", quotaCalm)
+		written("new and calm")
+		changes(hasStatus)
+		refused("just changed", quotaUnrest)
+		written("calm")
+		revision++
+		refused("a change that has not been shown", quotaUnrest)
+
+		changes(isNew)
+		time.Sleep(quotaCalm / 2)
+		changes(hasStatus) // by another
+		changes(isNew)
+		refused("new, and left to the other", quotaOthers)
+		written("new, and not measured by the other")
+		changes(isNew)
+		refused("new, and the other is gone", quotaCalm)
+
+		server.answer = apierrors.NewConflict(corev1.Resource("resourcequotas"), "q", nil)
+		written("a conflict, not repeated at once")
+		changes(hasStatus)
+		refused("never calm", quotaCalm)
+		changes(hasStatus)
+		_ = write()
+		for last := measured; measured == last && time.Since(began) < time.Hour; synctest.Wait() {
+			time.Sleep(quotaCalm / 2)
+			changes(hasStatus)
+		}
+		if err := write(); !apierrors.IsConflict(err) {
+			t.Errorf("a conflict of a quota that is never calm is %v, and so not repeated at once", err)
+		}
+		server.answer = nil
+		written("never calm")
+	})
+}
+
+// quotaServer counts the writes of a quota's status, and answers them.
+type quotaServer struct {
+	corev1client.ResourceQuotaInterface // nil
+
+	answer error
+	sent   int
+}
+
+func (s *quotaServer) UpdateStatus(_ context.Context, q *corev1.ResourceQuota, _ metav1.UpdateOptions) (*corev1.ResourceQuota, error) {
+	s.sent++
+	return q, s.answer
 }
