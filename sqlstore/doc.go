@@ -246,7 +246,8 @@
 //	views_keep.go       keeping the views in a database
 //	views_sqlite.go     the views' SQL for SQLite
 //	views_postgres.go   the views' SQL for Postgres
-//	views_computed.go   the columns that kubectl computes from several fields
+//	views_columns.go    the columns that kubectl computes from several fields
+//	views_computed.go   the forms in which these are written, for each database
 //	query.go            the queries of rowlock sql
 //	query_tables.go     the tables of these queries
 //	query_changes.go    their table changes

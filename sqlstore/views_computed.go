@@ -6,68 +6,107 @@ import (
 	"github.com/rowlock/rowlock/resources/views"
 )
 
-// computedColumns are the values of columns of the kind views.Computed, by what they are: those that
-// k8s.io/kubernetes/pkg/printers/internalversion prints. What is in braces is a form of both databases (computedForms),
-// or of the one (computing), with a path or another argument.
-var computedColumns = map[string]string{
-	"pod ready": `{known} (({counted status.containerStatuses} WHERE {is ready} AND {member state.running} IS NOT NULL)
-  + ({counted status.initContainerStatuses} WHERE {is ready} AND {is started} AND {sidecar})) || '/' ||
-  (({counted spec.containers}) + ({counted spec.initContainers} WHERE {member restartPolicy} = 'Always')) END`,
-	"pod restarts": `{known} CASE WHEN EXISTS (SELECT 1 FROM {each status.conditions} WHERE {member type} = 'Initialized' AND {member status} = 'False')
-  THEN ({restarts status.initContainerStatuses}) ELSE ({restarts status.containerStatuses}) + ({restarts status.initContainerStatuses} WHERE {sidecar}) END END`,
-	"service ports": `(SELECT {join} {member port} || coalesce(':' || {member nodePort}, '') || '/' || coalesce({member protocol}, 'TCP') {by n} FROM {each spec.ports})`,
-	"node roles": `(SELECT {join} role {by role COLLATE "C"} FROM (SELECT DISTINCT CASE WHEN key = 'kubernetes.io/role' THEN atom ELSE substr(key, 25) END AS role
-  FROM {labels} WHERE key = 'kubernetes.io/role' OR substr(key, 1, 24) = 'node-role.kubernetes.io/' ORDER BY 1) AS r WHERE role <> '')`,
-	"node status": `{known} CASE WHEN {true Ready} THEN 'Ready' WHEN EXISTS (SELECT 1 FROM {each status.conditions} WHERE {member type} = 'Ready') THEN 'NotReady'
-  ELSE 'Unknown' END || CASE WHEN {set spec.unschedulable} THEN ',SchedulingDisabled' ELSE '' END END`,
-	"job completions": `{known} coalesce({text status.succeeded}, '0') || '/' || coalesce({text spec.completions},
-  CASE WHEN {number spec.parallelism} > 1 THEN '1 of ' || {text spec.parallelism} ELSE '1' END) END`,
-	"job status": `{known} CASE WHEN {true Complete} THEN 'Complete' WHEN {true Failed} THEN 'Failed' WHEN {text metadata.deletionTimestamp} IS NOT NULL THEN 'Terminating'
-  WHEN {true Suspended} THEN 'Suspended' WHEN {true FailureTarget} THEN 'FailureTarget' WHEN {true SuccessCriteriaMet} THEN 'SuccessCriteriaMet' ELSE 'Running' END END`,
-	"volume status": `CASE WHEN {text metadata.deletionTimestamp} IS NOT NULL THEN 'Terminating' ELSE {text status.phase} END`,
-	"volume modes":  `{modes spec.accessModes}`,
-	"claim modes":   `CASE WHEN {text spec.volumeName} <> '' THEN {modes status.accessModes} END`,
-}
-
 // computedForms are the forms of both databases. ARG is the argument.
 var computedForms = map[string]string{
 	"known":    "CASE WHEN o IS NOT NULL THEN",
+	"deleted":  "{text metadata.deletionTimestamp} IS NOT NULL",
+	"labels":   "{members metadata.labels}",
 	"counted":  "SELECT count(*) FROM {each ARG}",
 	"restarts": "SELECT coalesce(sum({count restartCount}), 0) FROM {each ARG}",
-	// sidecar is whether the status of an init container is that of one that runs beside the others.
-	"sidecar": "{member name} IN (SELECT {member name} FROM {each spec.initContainers} WHERE {member restartPolicy} = 'Always')",
-	// true is whether a condition of the object is true.
+	// true is whether a condition of the object is true, and has whether there is one of this type.
 	"true": "EXISTS (SELECT 1 FROM {each status.conditions} WHERE {member type} = 'ARG' AND {member status} = 'True')",
+	"has":  "EXISTS (SELECT 1 FROM {each status.conditions} WHERE {member type} = 'ARG')",
+	// zero is whether a number in an element is 0 or missing.
+	"zero": "coalesce({member ARG} || '', '0') = '0'",
+	// items joins the texts in a list, addresses those of a load balancer, and subjects the names of one kind.
+	"items": "(SELECT {join} {item} {by n} FROM {each ARG})",
+	"addresses": `(SELECT {join} address {by address COLLATE "C"} FROM (SELECT DISTINCT coalesce(nullif({member ip}, ''), {member hostname}) AS address
+  FROM {each status.loadBalancer.ingress} ORDER BY 1) AS a WHERE address <> '')`,
+	"subjects": "(SELECT {join} {member name} {spaced n} FROM {each subjects} WHERE {member kind} = 'ARG')",
+	// more is what follows the first elements of a list with a number of elements.
+	"more": "CASE WHEN ARG > 3 THEN ' + ' || (ARG - 3) || ' more...' ELSE '' END",
+	// quota is the usage of the resources that are limits, or of those that are not.
+	"quota": `(SELECT {join} resource || ': ' || coalesce(used, '0') || '/' || hard {spaced resource COLLATE "C"} FROM (SELECT key AS resource, max(hard) AS hard, max(used) AS used
+  FROM (SELECT key, atom AS hard, NULL AS used FROM {members status.hard} UNION ALL SELECT key, NULL, atom FROM {members status.used}) AS a
+  WHERE substr(key, 1, 7) ARG 'limits.' GROUP BY key ORDER BY key) AS q WHERE hard IS NOT NULL)`,
+
+	// Of the status of a container: waits is why it waits, ended how it ended, and running whether it runs and is ready.
+	"waits": "nullif({member state.waiting.reason}, '')",
+	"ended": `coalesce(nullif({member state.terminated.reason}, ''), CASE WHEN {zero state.terminated.signal}
+  THEN 'ExitCode:' || coalesce({member state.terminated.exitCode} || '', '0') ELSE 'Signal:' || {member state.terminated.signal} END)`,
+	"running": "{is ready} AND {member state.running} IS NOT NULL AND {member state.terminated} IS NULL AND {waits} IS NULL",
+	// failure is how the first container that failed ended.
+	"failure": `(SELECT {ended} FROM {each status.containerStatuses}
+  WHERE {waits} IS NULL AND {member state.terminated} IS NOT NULL AND NOT {zero state.terminated.exitCode} ORDER BY n LIMIT 1)`,
+	// inits is the statuses of init containers, to select from. side is set for those that run beside the others, and over
+	// for those after which the next one starts. stop is the number of the first that is not over.
+	"inits": `(SELECT n, place, restarts, ready, well, why, side, well OR side IS NOT NULL AND up AS over FROM (SELECT *, max(always) OVER (PARTITION BY name) AS side
+  FROM (SELECT NULL AS always, n, {index} AS place, {member name} AS name, {count restartCount} AS restarts, coalesce({is ready}, false) AS ready,
+    coalesce({is started}, false) AS up, {member state.terminated} IS NOT NULL AND {zero state.terminated.exitCode} AS well,
+    CASE WHEN {member state.terminated} IS NULL THEN nullif({waits}, 'PodInitializing') ELSE {ended} END AS why FROM {each status.initContainerStatuses}
+  UNION ALL SELECT 1, NULL, NULL, {member name}, NULL, NULL, NULL, NULL, NULL FROM {each spec.initContainers} WHERE {member restartPolicy} = 'Always') AS a) AS b
+  WHERE n IS NOT NULL) AS i`,
+	"stop": "(SELECT min(n) AS stop FROM {inits} WHERE NOT over) AS p",
+
+	// result is how the request for the status of pools ended, summed whether its pools are counted, and pooled a sum.
+	"result": "(SELECT {member type} FROM {each status.conditions} WHERE {member type} IN ('Complete', 'Failed') AND {member status} = 'True' ORDER BY n LIMIT 1)",
+	"summed": "{text status} IS NOT NULL AND coalesce({result}, '') <> 'Failed'",
+	"pooled": "CASE WHEN {summed} THEN (SELECT coalesce(sum({count ARG}), 0) FROM {each status.pools}) END",
+
+	// responder is the active or, if there is none, the last responder to an eviction, and responding a text of its status.
+	"responds": "{member state} IN ('Active', 'Canceled', 'Interrupted', 'Completed')",
+	"responder": `(SELECT {member name} AS responder, {member state} AS state FROM {each status.targetResponders} WHERE {responds}
+  ORDER BY CASE {member state} WHEN 'Active' THEN 0 ELSE 1 END, n DESC LIMIT 1) AS r`,
+	"responding": `(SELECT found FROM (SELECT n, {member name} AS name, {member ARG} AS found FROM {each status.responders}) AS s, {responder}
+  WHERE name = responder ORDER BY n LIMIT 1)`,
 }
 
-// computing has the forms of a database. PATH is the argument as a path.
+// computing has the forms of a database. PATH is the argument as a path; of two arguments, OTHER is the second.
 type computing struct {
 	path  func(views.Path) string
 	forms map[string]string
 }
 
-// The forms: text is a text in the object, number a number, and set is whether a boolean is true. each is the elements
-// of a list, to select from; member is a text in an element, count a number, and is whether a boolean is true. join and
-// by are around the texts that are joined, in an order, or in that of the rows where they have one. labels is the
-// labels, to select from, each with its key and its atom. modes is the short forms of the access modes at a path.
+// The forms: text is a text in the object, number a number, and set is whether a boolean is true. time is the seconds at
+// a time in the object, and now those at present. each is the elements of a list, to select from, with their numbers, n;
+// index is that from 0. item is an element that is a text; member is a text in an element, count a number, length the
+// number of elements of a list, and is whether a boolean is true. part is a text in that member of an element whose name
+// is the column source. within is the elements of a list in each element, numbered m, of another. join, by and spaced
+// are around the texts that are joined, in an order, or in that of the rows where they have one. members is the members
+// of an object, to select from, each with its key and its atom. group is the API group of the column version. plain makes
+// letters those of ASCII. modes is the short forms of the access modes at a path.
 var (
 	computingSQLite = computing{objectPath, map[string]string{
 		"text": "(o ->> PATH)", "number": "(o ->> PATH)", "set": "(o ->> PATH) = 1",
-		"each":   "(SELECT type, value FROM json_each(o, PATH) WHERE typeof(key) = 'integer')",
+		"time": "unixepoch(o ->> PATH)", "now": "unixepoch()",
+		"each":  "(SELECT key AS n, type, value FROM json_each(o -> PATH) WHERE typeof(key) = 'integer')",
+		"index": "n", "item": "value",
 		"member": "CASE type WHEN 'object' THEN value ->> PATH END", "count": "CASE type WHEN 'object' THEN value ->> PATH END",
-		"is":   "CASE type WHEN 'object' THEN value ->> PATH END = 1",
-		"join": "group_concat(", "by": ", ',')",
-		"labels": "json_each(o, '$.metadata.labels')",
+		"length": "coalesce(CASE type WHEN 'object' THEN json_array_length(value, PATH) END, 0)",
+		"is":     "CASE type WHEN 'object' THEN value ->> PATH END = 1",
+		"part":   "CASE type WHEN 'object' THEN value -> source ->> PATH END",
+		"within": `(SELECT s.key AS m, t.key AS n, t.type, t.value FROM json_each(o, PATH) s, json_each(CASE s.type WHEN 'object' THEN s.value END, OTHER) t
+  WHERE typeof(s.key) = 'integer' AND typeof(t.key) = 'integer')`,
+		"join": "group_concat(", "by": ", ',')", "spaced": ", ', ')",
+		"members": "(SELECT key, atom FROM json_each(o, PATH) WHERE typeof(key) = 'text')",
+		"group":   "substr(version, 1, instr(version, '/') - 1)", "plain": "",
 		"modes": `(SELECT group_concat(m.value ->> '$[1]', ',') FROM json_each('[["ReadWriteOnce","RWO"],["ReadOnlyMany","ROX"],["ReadWriteMany","RWX"],["ReadWriteOncePod","RWOP"]]') m
   WHERE m.value ->> '$[0]' IN (SELECT atom FROM json_each(o, PATH)))`,
 	}}
 	computingPostgres = computing{postgresPath, map[string]string{
 		"text": "(o #>> PATH)", "number": "(o #>> PATH)::numeric", "set": "(o #>> PATH) = 'true'",
-		"each":   elements("PATH"),
+		"time": "floor(extract(epoch FROM (o #>> PATH)::timestamptz))::bigint", "now": "floor(extract(epoch FROM now()))::bigint",
+		"each": elements("PATH"), "whole": "",
+		"index": "(n - 1)", "item": "(e #>> '{}')",
 		"member": "(e #>> PATH)", "count": "(e #>> PATH)::numeric",
-		"is":   "(e #>> PATH) = 'true'",
-		"join": "string_agg(", "by": ", ',' ORDER BY ARG)",
-		"labels": "jsonb_each_text(CASE jsonb_typeof(o #> '{metadata,labels}') WHEN 'object' THEN o #> '{metadata,labels}' END) AS l(key, atom)",
+		"length": "CASE jsonb_typeof(e #> PATH) WHEN 'array' THEN jsonb_array_length(e #> PATH) ELSE 0 END",
+		"is":     "(e #>> PATH) = 'true'",
+		"part":   "(e -> source #>> PATH)",
+		"within": `(SELECT m, n, e FROM jsonb_array_elements(CASE jsonb_typeof(o #> PATH) WHEN 'array' THEN o #> PATH END) WITH ORDINALITY AS s(whole, m),
+  LATERAL jsonb_array_elements(CASE jsonb_typeof(whole #> OTHER) WHEN 'array' THEN whole #> OTHER END) WITH ORDINALITY AS t(e, n)) AS w`,
+		"join": "string_agg(", "by": ", ',' ORDER BY ARG)", "spaced": ", ', ' ORDER BY ARG)",
+		"members": "jsonb_each_text(CASE jsonb_typeof(o #> PATH) WHEN 'object' THEN o #> PATH END) AS m(key, atom)",
+		"group":   "split_part(version, '/', 1)", "plain": ` COLLATE "C"`,
 		"modes": `(SELECT string_agg(short, ',' ORDER BY n) FROM (VALUES (1, 'ReadWriteOnce', 'RWO'), (2, 'ReadOnlyMany', 'ROX'), (3, 'ReadWriteMany', 'RWX'),
   (4, 'ReadWriteOncePod', 'RWOP')) AS m(n, long, short) WHERE (o #> PATH) ? long)`,
 	}}
@@ -87,9 +126,13 @@ func (c computing) expand(text string) string {
 		if both, ok := computedForms[name]; ok {
 			b.WriteString(c.expand(strings.ReplaceAll(both, "ARG", arg)))
 		} else {
-			path := c.path(views.Members(strings.Split(arg, ".")...))
-			b.WriteString(strings.ReplaceAll(strings.ReplaceAll(c.forms[name], "PATH", path), "ARG", arg))
+			first, second, _ := strings.Cut(arg, " ")
+			b.WriteString(strings.NewReplacer("PATH", c.pathOf(first), "OTHER", c.pathOf(second), "ARG", arg).Replace(c.forms[name]))
 		}
 		text = after
 	}
+}
+
+func (c computing) pathOf(dotted string) string {
+	return c.path(views.Members(strings.Split(dotted, ".")...))
 }

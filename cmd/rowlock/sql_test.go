@@ -202,7 +202,7 @@ func looksAtOutputs(t *testing.T, place storePlace) {
 	if _, stdout, stderr := sql("--views", "-o", "json", "pods"); !strings.HasPrefix(stdout, "[\n{\"column\":\"namespace\"},\n") {
 		t.Errorf("columns as JSON: %s%s", stdout, stderr)
 	}
-	if _, stdout, stderr := sql("--views", "pods"); !strings.HasPrefix(stdout, "namespace\nname\ncreated\nage\nready\nrestarts\nip\nnode\n") {
+	if _, stdout, stderr := sql("--views", "pods"); !strings.HasPrefix(stdout, "namespace\nname\ncreated\nage\nready\nprinted_status\nrestarts\nip\nnode\n") {
 		t.Errorf("columns: %s%s", stdout, stderr)
 	}
 	for _, wrong := range [][]string{{}, {"SELECT 1", "SELECT 2"}, {"--max-rows", "0", "SELECT 1"}, {"--timeout", "0s", "SELECT 1"}, {"-o", "yaml", "SELECT 1"}} {

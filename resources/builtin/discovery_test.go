@@ -77,10 +77,7 @@ func TestServedVersionsAndTheirOrder(t *testing.T) {
 // source.
 func TestDiscoveryIsUpstreams(t *testing.T) {
 	dir := discoveryDir(t)
-	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
-		features.GenericWorkload: true, features.TopologyAwareWorkloadScheduling: true, features.CompositePodGroup: true,
-		features.EvictionRequestAPI: true})
-	everything := serving(t, map[string]string{"api/all": "true"})
+	everything := serveAllTypes(t)
 	var got []string
 	for _, g := range everything.Groups() {
 		if g.Name != "" { // core has its own document

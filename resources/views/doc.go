@@ -1,6 +1,5 @@
-// Package views defines the views of the objects in SQL: one for each served resource, with the columns that kubectl prints, but for
-// some that it computes from many fields. It knows no SQL: sqlstore makes from it the views of a SQLite file, those of a Postgres, and the
-// ones that `rowlock sql` queries.
+// Package views defines the views of the objects in SQL: one for each served resource, with the columns that kubectl prints. It
+// knows no SQL: sqlstore makes from it the views of a SQLite file, those of a Postgres, and the ones that `rowlock sql` queries.
 //
 // A view is named after its resource, "pods" or "deployments.apps", and shows the objects as they are stored: in the storage version of
 // their type. Those of built-in types are listed in builtin.go; that of a custom resource is made from its definition, and is added and
