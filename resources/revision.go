@@ -49,10 +49,11 @@ type Historian interface {
 	//
 	// Errors: ErrUnavailable, ErrClosed, the context's.
 	RecordHistory(ctx context.Context) error
-	// ObjectHistory returns the recorded writes, the last ones first.
+	// ObjectHistory returns the recorded writes, the last ones first. It may return fewer than the query's limit if they are large, but at least
+	// one if there is any; more reports whether there are others.
 	//
 	// Errors: ErrUnavailable, the context's.
-	ObjectHistory(ctx context.Context, q RevisionQuery) ([]Revision, error)
+	ObjectHistory(ctx context.Context, q RevisionQuery) (revisions []Revision, more bool, err error)
 	// RecordedAt returns the last revision that the history has recorded. Errors: as ObjectHistory.
 	RecordedAt(ctx context.Context) (int64, error)
 }

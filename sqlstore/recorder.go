@@ -67,6 +67,8 @@ type recorder struct {
 	// revision is the position of the history in the database; bytes is its size. They may be behind another server.
 	revision, bytes atomic.Int64
 
+	reads chan struct{} // has a value for every call of ObjectHistory that reads
+
 	mu   sync.Mutex // held during a step; guards the fields below
 	seen int64      // how far this server has read; changes after revision up to seen had nothing to keep
 	// tellAt is when seen is stored in the database at the latest: before the log is pruned.

@@ -62,14 +62,14 @@ func TestObjectHistoryWithoutObjects(t *testing.T) {
 			plain, encrypted bool // are readable
 		}{{"b", []string{identityProvider}, true, false}, {"a", nil, false, true}, {"a", []string{identityProvider}, true, true}} {
 			s.sealer.transformers = transformers(t, "widgets", append([]string{"aesgcm: {keys: [" + keyOf(on.key) + "]}"}, on.more...)...)
-			full, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
+			full, _, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
 			if err != nil || len(full) != 5 || full[0].Unreadable == on.encrypted || full[1].Unreadable == on.plain || !full[4].Unreadable {
 				t.Fatalf("%+v: %d writes, %v", on, len(full), err)
 			}
 			for i := range full {
 				full[i].Before, full[i].After = nil, nil
 			}
-			alone, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{})
+			alone, _, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -141,7 +141,7 @@ func TestObjectHistoryStepIsWhole(t *testing.T) {
 		if err := s.RecordHistory(t.Context()); err == nil {
 			t.Error("what was refused was recorded")
 		}
-		if found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{}); err != nil || len(found) != 0 {
+		if found, _, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{}); err != nil || len(found) != 0 {
 			t.Errorf("%d are there, %v", len(found), err)
 		}
 		if recorded, err := s.RecordedAt(t.Context()); err != nil || recorded != at {

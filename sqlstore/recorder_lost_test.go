@@ -64,7 +64,7 @@ func TestObjectHistoryOfALargeObject(t *testing.T) {
 		incomplete := testutil.ToFloat64(s.recorder.metrics.incomplete)
 		mustCommit(t, s, object(t, "widgets", "shop", "large", "u2", fmt.Sprintf(`"size":%q`, hex.EncodeToString(random))))
 		wantHistoryOf(t, s, resources.RevisionQuery{}, "create widgets/shop/small u1  []", "create widgets/shop/large u2  []")
-		found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
+		found, _, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
 		if err != nil || len(found) != 2 || !found[0].Unreadable || found[0].After != nil || found[1].Unreadable || !strings.Contains(string(found[1].After), `"size":1`) {
 			t.Errorf("%+v, %v", found, err)
 		}
@@ -85,7 +85,7 @@ func TestObjectHistoryOfALargeObjectThatShrinks(t *testing.T) {
 		large := mustCommit(t, s, object(t, "widgets", "shop", "w", "u1", fmt.Sprintf(`"size":%q`, hex.EncodeToString(random))))
 		mustCommit(t, s, update(object(t, "widgets", "shop", "w", "u1", `"size":1`), large[0]))
 		wantHistoryOf(t, s, resources.RevisionQuery{}, "create widgets/shop/w u1  []", "update widgets/shop/w u1  [size]")
-		found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
+		found, _, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
 		if err != nil || len(found) != 2 || found[0].Unreadable || found[0].Before != nil || !strings.Contains(string(found[0].After), `"size":1`) || !found[1].Unreadable {
 			t.Errorf("%+v, %v", found, err)
 		}

@@ -22,25 +22,72 @@ func (s *Store) RecordedAt(ctx context.Context) (int64, error) {
 	return state.revision, err
 }
 
-// ObjectHistory returns recorded writes, the last ones first. It reads the database; RecordHistory brings that up to
-// date. It does not query for keys that no commit can write (see database.history). Errors: resources.ErrUnavailable;
-// the context's.
-func (s *Store) ObjectHistory(ctx context.Context, q resources.RevisionQuery) (revisions []resources.Revision, err error) {
+const (
+	// recordedReads is how many connections read recorded writes. It leaves some connections for other reads.
+	recordedReads = 2
+	// recordedRows is how many recorded writes a statement returns: Postgres sends all of them, however few are read.
+	recordedRows = 512
+	// recordedBytes bounds the bytes of recorded writes in an answer; the write that exceeds it is the last one.
+	recordedBytes = 8 << 20
+)
+
+// ObjectHistory returns recorded writes, the last ones first, and whether there are more than the limit of the query or
+// recordedBytes allow. It reads the database; RecordHistory brings that up to date. It does not query for keys that no
+// commit can write (see database.history). It waits while recordedReads other calls read. Errors:
+// resources.ErrUnavailable; the context's.
+func (s *Store) ObjectHistory(ctx context.Context, q resources.RevisionQuery) (revisions []resources.Revision, more bool, err error) {
 	key, identity := resources.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Name}, resources.Key{Name: q.UID}
 	if len(key.Storable()) > 0 || len(identity.Storable()) > 0 {
-		return nil, ctx.Err()
+		return nil, false, ctx.Err()
 	}
-	statement, args := selectRevisions(q)
-	var failing time.Duration
-	err = s.db.each(ctx, func(scan func(...any) error) error {
-		r, err := s.scanRevision(ctx, scan, q.Objects, &failing)
-		revisions = append(revisions, r)
-		return err
-	}, statement, args...)
+	select {
+	case s.recorder.reads <- struct{}{}:
+		defer func() { <-s.recorder.reads }()
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
+	}
+	revisions, more, err = s.readRevisions(ctx, q)
 	if err == nil && q.Objects && !s.recorder.options.SecretValues {
 		err = s.hideValues(ctx, revisions)
 	}
-	return revisions, err
+	return revisions, more, err
+}
+
+// readRevisions reads the answer of ObjectHistory, recordedRows at a time.
+func (s *Store) readRevisions(ctx context.Context, q resources.RevisionQuery) (revisions []resources.Revision, more bool, err error) {
+	var failing time.Duration
+	limit, bytes := q.Limit, 0
+	for {
+		q.Limit = recordedRows
+		if limit > 0 {
+			q.Limit = min(q.Limit, limit-len(revisions)+1) // one more shows whether there are more
+		}
+		statement, args := selectRevisions(q)
+		rows := 0
+		err = s.db.each(ctx, func(scan func(...any) error) error {
+			if more = len(revisions) > 0 && (len(revisions) == limit || bytes >= recordedBytes); more {
+				return errStop
+			}
+			r, err := s.scanRevision(ctx, scan, q.Objects, &failing)
+			revisions = append(revisions, r)
+			rows++
+			bytes += revisionBytes(&r)
+			return err
+		}, statement, args...)
+		if err != nil || more || rows < q.Limit {
+			return revisions, more, err
+		}
+		q.Before = revisions[len(revisions)-1].Revision
+	}
+}
+
+// revisionBytes is about how many bytes the parts of a recorded write have whose length nothing else bounds.
+func revisionBytes(r *resources.Revision) int {
+	bytes := len(r.Before) + len(r.After) + len(r.Author.User) + len(r.Author.As) + len(r.Author.Agent)
+	for _, path := range r.Fields {
+		bytes += len(path)
+	}
+	return bytes
 }
 
 // hideValues hides the values of Secrets that were recorded while they were kept (ObjectHistory.SecretValues).

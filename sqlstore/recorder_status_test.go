@@ -40,7 +40,7 @@ func TestObjectHistoryOfStatusDisplacesNothing(t *testing.T) {
 				status := "update widgets/shop/a u1 controller [status.n status.m]"
 				first, second := "create widgets/shop/a u1  []", "update widgets/shop/a u1  [spec.n]"
 				wantHistoryOf(t, s, resources.RevisionQuery{}, first, second, status, status, status, status, status)
-				found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
+				found, _, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
 				if err != nil || len(found) != 7 || !strings.Contains(string(found[5].After), `"spec":{"n":2}`) {
 					t.Errorf("the write of the specification cannot be restored: %+v, %v", found, err)
 				}
@@ -73,7 +73,7 @@ func TestObjectHistoryOfLargeStatusDisplacesNothing(t *testing.T) {
 			o = written[0]
 		}
 		s.recordNow(t)
-		if found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{}); err != nil || len(found) != 6 {
+		if found, _, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{}); err != nil || len(found) != 6 {
 			t.Errorf("%d writes, %v: the five last of the status and the create are to be kept", len(found), err)
 		}
 	})

@@ -41,7 +41,7 @@ func TestObjectHistoryOutlivesJumps(t *testing.T) {
 	kept := func() int {
 		t.Helper()
 		s.recordNow(t)
-		found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{})
+		found, _, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func historyOf(t *testing.T, s *Store, q resources.RevisionQuery) (out []string)
 		t.Fatal(err)
 	}
 	q.Objects = true
-	found, err := s.ObjectHistory(t.Context(), q)
+	found, _, err := s.ObjectHistory(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestObjectHistory(t *testing.T) {
 			wantHistoryOf(t, s, resources.RevisionQuery{Namespace: "shop", Name: none})
 			wantHistoryOf(t, s, resources.RevisionQuery{UID: none})
 		}
-		found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Revision: a.Revision, Objects: true})
+		found, _, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Revision: a.Revision, Objects: true})
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%d, %v", len(found), err)
 		}
@@ -209,7 +209,7 @@ func TestObjectHistoryOfWhatWasThere(t *testing.T) {
 		s = open(ObjectHistory{Age: time.Hour})
 		mustCommit(t, s, update(object(t, "widgets", "shop", "a", "u1", `"size":2`), o))
 		wantHistoryOf(t, s, resources.RevisionQuery{}, "update widgets/shop/a u1  [size]")
-		found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
+		found, _, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
 		if err != nil || !strings.Contains(string(found[0].Before), `"size":1`) {
 			t.Errorf("%v, %v", found, err)
 		}
@@ -234,7 +234,7 @@ func TestObjectHistoryIsBounded(t *testing.T) {
 		sizes := func() (out []string) {
 			t.Helper()
 			historyOf(t, s, resources.RevisionQuery{})
-			found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
+			found, _, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -306,7 +306,7 @@ func TestObjectHistoryHides(t *testing.T) {
 		o = mustCommit(t, s, update(object(t, "secrets", "shop", "s", "u1", `"stringData":{"p":"other"}`), o))[0]
 		mustCommit(t, s, update(object(t, "secrets", "shop", "s", "u1", `"stringData":{"p":"`+recordedMarker+`"}`), o))
 		wantHistoryOf(t, s, resources.RevisionQuery{}, "create secrets/shop/s u1  []", "update secrets/shop/s u1  [stringData.p]", "update secrets/shop/s u1  [stringData.p]")
-		found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
+		found, _, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Objects: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,21 +322,21 @@ func TestObjectHistoryHides(t *testing.T) {
 		s = open(ObjectHistory{Age: time.Hour, SecretValues: true})
 		o = mustCommit(t, s, object(t, "secrets", "shop", "t", "u2", `"stringData":{"p":"`+recordedMarker+`"}`))[0]
 		historyOf(t, s, resources.RevisionQuery{})
-		if found, err = s.ObjectHistory(t.Context(), resources.RevisionQuery{Name: "t", Objects: true}); err != nil || !bytes.Contains(found[0].After, []byte(recordedMarker)) {
+		if found, _, err = s.ObjectHistory(t.Context(), resources.RevisionQuery{Name: "t", Objects: true}); err != nil || !bytes.Contains(found[0].After, []byte(recordedMarker)) {
 			t.Errorf("%v, %v", found, err)
 		}
 		s = open(ObjectHistory{Age: time.Hour})
 		o = mustCommit(t, s, update(object(t, "secrets", "shop", "t", "u2", `"stringData":{"p":"other"}`), o))[0]
 		mustCommit(t, s, update(object(t, "secrets", "shop", "t", "u2", `"stringData":{"p":"`+recordedMarker+`"}`), o))
 		historyOf(t, s, resources.RevisionQuery{})
-		again, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Name: "t", Objects: true})
+		again, _, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{Name: "t", Objects: true})
 		if err != nil || len(again) != 3 || bytes.Contains(again[2].After, []byte(recordedMarker)) || bytes.Contains(again[1].Before, []byte(recordedMarker)) {
 			t.Fatalf("once the values are not kept any more, they are shown: %+v, %v", again, err)
 		}
 		if !bytes.Equal(again[0].After, again[2].After) {
 			t.Errorf("the same value is hidden as %s and %s", again[0].After, again[2].After)
 		}
-		if found, err = s.ObjectHistory(t.Context(), resources.RevisionQuery{Name: "s", Objects: true}); err != nil || !bytes.Equal(found[0].After, hidden) {
+		if found, _, err = s.ObjectHistory(t.Context(), resources.RevisionQuery{Name: "s", Objects: true}); err != nil || !bytes.Equal(found[0].After, hidden) {
 			t.Errorf("what was hidden as %s is shown as %s, %v", hidden, found[0].After, err)
 		}
 	})
@@ -364,7 +364,7 @@ func TestObjectHistoryIsSealed(t *testing.T) {
 		with(transformers(t, "configmaps", "aesgcm: {keys: ["+keyOf("b")+"]}"))
 		wantHistoryOf(t, s, resources.RevisionQuery{}, want...)
 		with(transformers(t, "configmaps", "aesgcm: {keys: ["+keyOf("c")+"]}"))
-		found, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{})
+		found, _, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{})
 		if err != nil || len(found) != 2 || !found[0].Unreadable || found[0].Fields != nil {
 			t.Errorf("without the key: %+v, %v", found, err)
 		}

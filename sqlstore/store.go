@@ -76,7 +76,7 @@ func Open(ctx context.Context, options Options) (_ *Store, err error) {
 	s := &Store{options: options, sealer: options.sealer, clock: options.Clock, logger: options.Logger, queue: newQueue(options.limits), applying: newTurn(),
 		committed: make(chan struct{}), budget: logBudget{limit: options.LogSize}}
 	s.opened = s.clock.Now()
-	s.recorder = &recorder{store: s, options: options.ObjectHistory, metrics: newRecorderMetrics()}
+	s.recorder = &recorder{store: s, options: options.ObjectHistory, metrics: newRecorderMetrics(), reads: make(chan struct{}, recordedReads)}
 	s.revisions.clock, s.pastCache = s.clock, newPastCache(s.clock)
 	s.catchUps = newCatchUps(s.clock, func() { s.janitor.at(forget, s.clock.Now().Add(segmentsAge)) },
 		func(ctx context.Context, q historyQuery) (historyAnswer, error) { return s.db.history(ctx, q) })

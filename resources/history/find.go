@@ -50,7 +50,7 @@ func (f *finder) get(ctx context.Context, q resources.ComputedQuery) (page resou
 		if ok, err := f.mayGet(ctx, key); err != nil || !ok {
 			return page, err
 		}
-		full, err := f.Historian.ObjectHistory(ctx, resources.RevisionQuery{Revision: revision, Deleted: f.deleted, Objects: true,
+		full, _, err := f.Historian.ObjectHistory(ctx, resources.RevisionQuery{Revision: revision, Deleted: f.deleted, Objects: true,
 			Resource: key.Resource, Namespace: key.Namespace, Name: key.Name})
 		if err != nil || len(full) == 0 {
 			return page, err // pruned meanwhile, because of its age
@@ -76,7 +76,8 @@ func (f *finder) lookUp(ctx context.Context, revision int64) ([]resources.Revisi
 			return nil, err
 		}
 	}
-	return f.Historian.ObjectHistory(ctx, resources.RevisionQuery{Revision: revision, Deleted: f.deleted})
+	found, _, err := f.Historian.ObjectHistory(ctx, resources.RevisionQuery{Revision: revision, Deleted: f.deleted})
+	return found, err
 }
 
 // bringUp brings the history up to date. If the disk is full, which does not stop reads, the history is shown as far as it is recorded.
@@ -113,24 +114,21 @@ func (f *finder) list(ctx context.Context, q resources.ComputedQuery) (page reso
 }
 
 // fill reads on until the list has as many selected revisions as its limit allows, as lists of stored types do: selectors that the database does
-// not apply would otherwise leave pages empty. If few revisions match, a page ends early, once f.most were read, with a continue token.
+// not apply would otherwise leave pages empty. If few revisions match, a page ends early, once f.most were read, with a continue token; so it
+// does where revisions are so large that a read returns fewer than it may.
 func (f *finder) fill(ctx context.Context, q *resources.ComputedQuery, query resources.RevisionQuery) (page resources.ComputedPage, err error) {
 	limit := f.most
 	if q.Limit > 0 {
 		limit = int(min(q.Limit, int64(f.most)))
 	}
 	for step, looked := limit, 0; ; step = max(limit, f.nextStep) {
-		query.Limit = step + 1 // one more shows whether there are more
-		found, err := f.Historian.ObjectHistory(ctx, query)
+		query.Limit = step
+		found, more, err := f.Historian.ObjectHistory(ctx, query)
 		if err != nil {
 			return page, err
 		}
-		more := len(found) > step
-		if more {
-			if q.Limit <= 0 {
-				return page, apierrors.NewBadRequest(fmt.Sprintf("there are more than %d: ask with a limit, or select some by the fields %s and %s", f.most, fieldResource, fieldName))
-			}
-			found = found[:step]
+		if more && q.Limit <= 0 {
+			return page, apierrors.NewBadRequest(fmt.Sprintf("there are more than %d: ask with a limit, or select some by the fields %s and %s", len(found), fieldResource, fieldName))
 		}
 		for i := range found {
 			if len(page.Objects) == limit {
@@ -149,8 +147,8 @@ func (f *finder) fill(ctx context.Context, q *resources.ComputedQuery, query res
 		if !more {
 			return page, nil
 		}
-		query.Before = found[step-1].Revision
-		if looked += step; len(page.Objects) == limit || looked >= f.most {
+		query.Before = found[len(found)-1].Revision
+		if looked += len(found); len(page.Objects) == limit || looked >= f.most || len(found) < step {
 			page.Continue = continueAt(query.Before)
 			return page, nil
 		}

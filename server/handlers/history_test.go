@@ -219,7 +219,7 @@ func (s *spy) RecordHistory(ctx context.Context) error {
 	return s.Historian.RecordHistory(ctx)
 }
 
-func (s *spy) ObjectHistory(ctx context.Context, q resources.RevisionQuery) ([]resources.Revision, error) {
+func (s *spy) ObjectHistory(ctx context.Context, q resources.RevisionQuery) ([]resources.Revision, bool, error) {
 	if q.Objects {
 		s.asked = append(s.asked, "for objects")
 	}
