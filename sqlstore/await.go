@@ -120,9 +120,10 @@ func (o *Options) awaitWhile(ctx context.Context, f func() error, passes func(er
 func passes(err error) bool {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
-		// Classes of https://www.postgresql.org/docs/current/errcodes-appendix.html: connection exceptions, lack of
-		// resources, an operator's intervention (57P03: the server starts), errors of the system.
-		for _, class := range []string{"08", "53", "57", "58", lockNotAvailable, readOnlyTransaction, idleInTransaction, transactionTimeout} {
+		// Classes of https://www.postgresql.org/docs/current/errcodes-appendix.html: connection exceptions, rollbacks (of a
+		// migration in a deadlock with running servers), lack of resources, an operator's intervention (57P03: the server
+		// starts), errors of the system.
+		for _, class := range []string{"08", "40", "53", "57", "58", lockNotAvailable, readOnlyTransaction, idleInTransaction, transactionTimeout} {
 			if strings.HasPrefix(refused.Code, class) {
 				return true
 			}

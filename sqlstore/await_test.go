@@ -159,7 +159,7 @@ func TestAwaitEnds(t *testing.T) {
 	for _, tc := range []struct {
 		err   error
 		tries int
-	}{{&pgconn.PgError{Code: "57P03"}, 11}, {&pgconn.PgError{Code: "28P01"}, 1}, {io.EOF, 11}, {errors.New("of another kind"), 1},
+	}{{&pgconn.PgError{Code: "57P03"}, 11}, {&pgconn.PgError{Code: "28P01"}, 1}, {&pgconn.PgError{Code: "40P01"}, 11}, {io.EOF, 11}, {errors.New("of another kind"), 1},
 		{resources.ErrUnavailable, 11}, {fmt.Errorf("%w: %w", resources.ErrUnavailable, &pgconn.PgError{Code: "42501"}), 1}} {
 		tries := 0
 		err := o.await(context.Background(), func() error {
