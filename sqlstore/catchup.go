@@ -256,13 +256,7 @@ func (u *catchUps) drop(e *list.Element) {
 func (u *catchUps) expire(now time.Time) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for e := u.order.Back(); e != nil; e = u.order.Back() {
-		if due := e.Value.(*segment).used.Add(segmentsAge); due.After(now) {
-			return due
-		}
-		u.drop(e)
-	}
-	return time.Time{}
+	return dropUnused(&u.order, now, segmentsAge, func(kept any) time.Time { return kept.(*segment).used }, u.drop)
 }
 
 // clear drops all segments, and detaches the reads under way.

@@ -320,13 +320,13 @@ func (t *moveTarget) rename(ctx context.Context) error {
 	err := t.db.Close()
 	t.db = nil
 	if err == nil {
-		err = syncPath(t.path + moving)
+		err = files.Sync(t.path + moving)
 	}
 	if err == nil {
 		err = os.Rename(t.path+moving, t.path)
 	}
 	if err == nil {
-		err = syncPath(filepath.Dir(t.path))
+		err = files.Sync(filepath.Dir(t.path))
 	}
 	return err
 }

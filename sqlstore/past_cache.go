@@ -190,11 +190,17 @@ func (p *pastCache) trim() {
 func (p *pastCache) expire(now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for e := p.order.Back(); e != nil; e = p.order.Back() {
-		if due := e.Value.(*pastEntry).used.Add(pastCacheAge); due.After(now) {
+	return dropUnused(&p.order, now, pastCacheAge, func(kept any) time.Time { return kept.(*pastEntry).used }, p.drop)
+}
+
+// dropUnused drops what was not used for an age, from the end of a list whose front was used last, and returns when to
+// look again (zero: none is left).
+func dropUnused(order *list.List, now time.Time, age time.Duration, used func(kept any) time.Time, drop func(*list.Element)) time.Time {
+	for e := order.Back(); e != nil; e = order.Back() {
+		if due := used(e.Value).Add(age); due.After(now) {
 			return due
 		}
-		p.drop(e)
+		drop(e)
 	}
 	return time.Time{}
 }

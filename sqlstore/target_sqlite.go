@@ -112,24 +112,15 @@ func (t *sqliteTarget) commit(ctx context.Context, revision int64) error {
 		t.db = nil
 	}
 	if err == nil {
-		err = syncPath(t.path + unfinished)
+		err = files.Sync(t.path + unfinished)
 	}
 	if err == nil {
 		err = os.Rename(t.path+unfinished, t.path)
 	}
 	if err == nil {
-		err = syncPath(filepath.Dir(t.path))
+		err = files.Sync(filepath.Dir(t.path))
 	}
 	return err
-}
-
-// syncPath flushes a file, or the names in a directory.
-func syncPath(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 func (t *sqliteTarget) close() error {

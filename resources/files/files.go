@@ -106,6 +106,15 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
+// Sync flushes a file, or the names in a directory.
+func Sync(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
 // Give changes the owner of a file that this process has just made to the owner of its directory, if the process is root. Where root may not do that,
 // as in some containers, the file stays root's.
 func Give(f *os.File) error {

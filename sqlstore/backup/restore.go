@@ -183,7 +183,7 @@ func (d *Destination) write(name string, data []byte, mode fs.FileMode) error {
 	if err := os.Rename(path+partial, path); err != nil {
 		return err
 	}
-	return syncPath(filepath.Dir(path))
+	return files.Sync(filepath.Dir(path))
 }
 
 // fill writes the files and then the database.
@@ -264,5 +264,5 @@ func (d *Destination) finish(done bool) error {
 	if err := os.Remove(filepath.Join(d.DataDir, Unfinished)); err != nil {
 		return err
 	}
-	return syncPath(d.DataDir)
+	return files.Sync(d.DataDir)
 }

@@ -200,7 +200,7 @@ func WriteFile(ctx context.Context, path string, o Origin) (s Summary, err error
 	if err != nil {
 		return s, err
 	}
-	return s, syncPath(filepath.Dir(path))
+	return s, files.Sync(filepath.Dir(path))
 }
 
 // writeThrough writes a backup into a pipe or a device, which must not be replaced by a regular file.
@@ -267,12 +267,3 @@ func resolved(path string) string {
 
 // partial is the suffix of a file that is being written.
 const partial = ".partial"
-
-// syncPath flushes a file, or the names in a directory.
-func syncPath(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
