@@ -35,6 +35,8 @@ type database struct {
 	sealer  *sealer
 	// origin is the primary that history has to be read from; nil: there is only one.
 	origin *origin
+	// follow refuses a transaction with a primary that was replaced; nil: there is only one.
+	follow func(context.Context, sqlConn) error
 	// counter and state are the statements that read the counter and the store's state for a new cache.
 	counter, state string
 	// deadConnections is how many connections of the pool may turn out to be dead in a row.
@@ -122,6 +124,16 @@ func (d *database) close() error {
 // each calls visit for every row that a statement returns. It has a time limit, so that a hanging database does not
 // make readers hang.
 func (d *database) each(ctx context.Context, visit func(scan func(...any) error) error, statement string, args ...any) error {
+	return d.eachBy(ctx, false, visit, statement, args...)
+}
+
+// eachFollowed is each for statements whose answers do not say which primary they come from: it refuses one that was
+// replaced.
+func (d *database) eachFollowed(ctx context.Context, visit func(scan func(...any) error) error, statement string, args ...any) error {
+	return d.eachBy(ctx, true, visit, statement, args...)
+}
+
+func (d *database) eachBy(ctx context.Context, followed bool, visit func(scan func(...any) error) error, statement string, args ...any) error {
 	bounded, cancel := boundedBy(ctx, d.limits.read)
 	defer cancel()
 	visited := false
@@ -132,7 +144,7 @@ func (d *database) each(ctx context.Context, visit func(scan func(...any) error)
 	again := func() bool { return !visited }
 	err := d.gate.pass(ctx, bounded, again, func(held context.Context) error {
 		return retryDead(d.deadConnections, func() (bool, error) {
-			err := d.read(held, noted, statement, args...)
+			err := d.read(held, followed, noted, statement, args...)
 			return again(), err
 		})
 	})
@@ -159,8 +171,9 @@ func boundedBy(ctx context.Context, limit time.Duration) (bounded context.Contex
 	}
 }
 
-func (d *database) read(ctx context.Context, visit func(scan func(...any) error) error, statement string, args ...any) error {
-	if d.prelude == "" {
+func (d *database) read(ctx context.Context, followed bool, visit func(scan func(...any) error) error, statement string, args ...any) error {
+	followed = followed && d.follow != nil
+	if d.prelude == "" && !followed {
 		return eachRow(d.reads.QueryContext(ctx, statement, args...))(visit)
 	}
 	tx, err := d.beginRead(ctx, nil)
@@ -168,6 +181,11 @@ func (d *database) read(ctx context.Context, visit func(scan func(...any) error)
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing was written
+	if followed {
+		if err := d.follow(ctx, tx); err != nil {
+			return err
+		}
+	}
 	return eachRow(tx.QueryContext(ctx, statement, args...))(visit)
 }
 
@@ -189,7 +207,7 @@ func (d *database) beginRead(ctx context.Context, options *sql.TxOptions) (*sql.
 // revision reads the counter.
 func (d *database) revision(ctx context.Context) (int64, error) {
 	var revision int64
-	err := d.each(ctx, func(scan func(...any) error) error {
+	err := d.eachFollowed(ctx, func(scan func(...any) error) error {
 		if err := scan(&revision); err != nil {
 			return unavailable(err)
 		}

@@ -51,7 +51,8 @@
 // any server has acknowledged or shown cannot be read from it, and the server that could tell may be gone.
 //
 // Nothing is read from or written to a primary whose timeline is lower than one seen before in the same cluster
-// (checked when a connection is made and in each page; timelines): it was replaced, and does not know it.
+// (checked when a connection is made, in each page, and in each transaction of the object history; timelines): it was
+// replaced, and does not know it.
 //
 // # State
 //

@@ -68,6 +68,19 @@ func (t *timelines) follow(origin string) error {
 	return t.check(b)
 }
 
+// followHere is follow for the database of a transaction.
+func (t *timelines) followHere(ctx context.Context, c sqlConn) error {
+	var origin string
+	err := c.QueryRowContext(ctx, "SELECT "+actualSQL+" FROM meta m").Scan(&origin)
+	if err == nil {
+		err = t.follow(origin)
+	}
+	if err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
 func parseBranch(system, timeline string) (branch, error) {
 	number, err := strconv.ParseUint(timeline, 16, 32)
 	return branch{system, number}, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -156,17 +157,20 @@ func TestPageOfAReplacedPrimary(t *testing.T) {
 	}
 }
 
-// A server behind a pooler that leads back to a replaced primary is not ready, neither before a failed write nor after.
-func TestReadyBehindAPoolerOfAReplacedPrimary(t *testing.T) {
+// behindAPooler opens the connections of a server again as behind a pooler: they are not checked, since they were made
+// when the URL led elsewhere. replaced makes the server know a later primary.
+func (h *postgresHarness) behindAPooler(t *testing.T, c *pgtest.Cluster) (replaced func()) {
+	t.Helper()
 	ctx := testContext(t)
-	h, c := newBreakable(t)
 	var system string
 	if err := admin(t, c.URL()).QueryRow(ctx, "SELECT system_identifier::text FROM pg_control_system()").Scan(&system); err != nil {
 		t.Fatal(err)
 	}
 	db := h.store.peers.db
+	h.store.recorder.mu.Lock()
+	defer h.store.recorder.mu.Unlock()
 	if _, err := h.store.janitor.task(func() (err error) {
-		config := db.writes.Config() // of connections that were made when the URL led elsewhere
+		config := db.writes.Config()
 		config.ConnConfig.ValidateConnect = nil
 		config.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) { return true, nil }
 		if db.pool, err = db.openPool(ctx, config.Copy(), postgresReaders); err == nil {
@@ -174,14 +178,69 @@ func TestReadyBehindAPoolerOfAReplacedPrimary(t *testing.T) {
 		}
 		err = errors.Join(err, h.store.db.reads.Close())
 		h.store.db.reads = stdlib.OpenDBFromPool(db.pool)
+		db.readers = h.store.db.reads
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
+	return func() { db.timelines.note(branch{system, 2}) }
+}
+
+// The object history of a replaced primary, to which a pooler leads, is neither read nor written.
+func TestObjectHistoryBehindAPoolerOfAReplacedPrimary(t *testing.T) {
+	ctx := testContext(t)
+	h, c := newBreakable(t)
+	h.close(t)
+	o := h.options()
+	o.ObjectHistory = ObjectHistory{Age: time.Hour}
+	h.store = mustOpen(t, o)
+	replaced := h.behindAPooler(t, c)
+	made := mustCommit(t, h.store, createMap(t, "a"))[0].Revision
+	wantHistoryOf(t, h.store, resources.RevisionQuery{Revision: made}, "create configmaps/default/a   []")
+	wrote := 0
+	asks := map[string]func() error{
+		"a list": func() error {
+			_, _, err := h.store.ObjectHistory(ctx, resources.RevisionQuery{Name: "none"})
+			return err
+		},
+		"the position": func() error {
+			_, err := h.store.RecordedAt(ctx)
+			return err
+		},
+		"a record": func() error { return h.store.RecordHistory(ctx) },
+		"a step": func() error {
+			return h.store.db.aside(ctx, h.store.onCommitter, func(context.Context, sqlConn, bool) (bool, error) { return true, nil },
+				func(context.Context, sqlConn) error {
+					wrote++
+					return nil
+				})
+		},
+	}
+	for name, ask := range asks {
+		if err := ask(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	replaced()
+	for name, ask := range asks {
+		if err := ask(); !errors.Is(err, resources.ErrUnavailable) || !strings.Contains(err.Error(), "was replaced when another one took over") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if wrote != 1 {
+		t.Errorf("%d steps wrote", wrote)
+	}
+}
+
+// A server behind a pooler that leads back to a replaced primary is not ready, neither before a failed write nor after.
+func TestReadyBehindAPoolerOfAReplacedPrimary(t *testing.T) {
+	ctx := testContext(t)
+	h, c := newBreakable(t)
+	replace := h.behindAPooler(t, c)
 	if err := h.store.Ready(ctx); err != nil {
 		t.Fatal(err)
 	}
-	db.timelines.note(branch{system, 2})
+	replace()
 	const replaced = "was replaced when another one took over on timeline 2"
 	if err := h.store.Ready(ctx); err == nil || !strings.Contains(err.Error(), replaced) {
 		t.Errorf("ready: %v", err)

@@ -201,10 +201,9 @@ func (s *Store) recordedOf(changes []oldChange) (int64, error) {
 	if known := r.revision.Load(); known >= changes[len(changes)-1].revision {
 		return known, nil
 	}
-	var state recordingState
-	err := s.db.each(passing(), func(scan func(...any) error) error { return state.scan(scan) }, selectRecordingSQL)
+	revision, err := s.RecordedAt(passing())
 	if err == nil {
-		r.revision.Store(state.revision)
+		r.revision.Store(revision)
 	}
-	return state.revision, err
+	return revision, err
 }

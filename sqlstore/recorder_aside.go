@@ -57,6 +57,9 @@ func (p *postgresDriver) aside(ctx context.Context, _ func(func() error) error, 
 			return unavailable(err)
 		}
 	}
+	if err := p.timelines.followHere(bounded, tx); err != nil {
+		return err
+	}
 	wanted, err := read(bounded, tx, true)
 	if err != nil {
 		return err

@@ -17,9 +17,13 @@ var _ resources.Historian = (*Store)(nil)
 
 // RecordedAt returns the revision that the object history has come to.
 func (s *Store) RecordedAt(ctx context.Context) (int64, error) {
-	var state recordingState
-	err := s.db.each(ctx, func(scan func(...any) error) error { return state.scan(scan) }, selectRecordingSQL)
+	state, err := s.recordingState(ctx)
 	return state.revision, err
+}
+
+func (s *Store) recordingState(ctx context.Context) (state recordingState, err error) {
+	err = s.db.eachFollowed(ctx, state.scan, selectRecordingSQL)
+	return state, err
 }
 
 const (
@@ -64,7 +68,7 @@ func (s *Store) readRevisions(ctx context.Context, q resources.RevisionQuery) (r
 		}
 		statement, args := selectRevisions(q)
 		rows := 0
-		err = s.db.each(ctx, func(scan func(...any) error) error {
+		err = s.db.eachFollowed(ctx, func(scan func(...any) error) error {
 			if more = len(revisions) > 0 && (len(revisions) == limit || bytes >= recordedBytes); more {
 				return errStop
 			}
@@ -91,7 +95,7 @@ func revisionBytes(r *resources.Revision) int {
 }
 
 // hideValues hides the values of Secrets that were recorded while they were kept (ObjectHistory.SecretValues).
-func (s *Store) hideValues(ctx context.Context, revisions []resources.Revision) error {
+func (s *Store) hideValues(ctx context.Context, revisions []resources.Revision) (err error) {
 	var state recordingState
 	for i := range revisions {
 		r := &revisions[i]
@@ -99,7 +103,7 @@ func (s *Store) hideValues(ctx context.Context, revisions []resources.Revision) 
 			continue
 		}
 		if state.secret == nil {
-			if err := s.db.each(ctx, func(scan func(...any) error) error { return state.scan(scan) }, selectRecordingSQL); err != nil {
+			if state, err = s.recordingState(ctx); err != nil {
 				return err
 			}
 			state.completeSecret()
