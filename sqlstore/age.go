@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ages measures the age of changes by the time that has passed, while a store was open, since they were made or heard
-// of. It does not compare readings of a clock: neither a clock that jumps nor the time while the store was closed ages
+// ages measures the age of changes, or of recorded writes, by the time that has passed, while a store was open, since
+// they were made or heard of. It does not compare readings of a clock: neither a clock that jumps nor the time while the store was closed ages
 // a change.
 //
 // Invariant: no change was made after the first mark at or above its revision. A store that is opened restores the
@@ -52,20 +52,8 @@ func parseMarks(noted string, revision int64, opened time.Time) (marks []ageMark
 	return marks
 }
 
-// jumped returns how far the clock was set forward since the store was opened, plus the time that the machine slept.
-// The object history, which outlives the process, is aged by the clock; skipped time is to age none of it.
-func (s *Store) jumped() time.Duration {
-	shown := s.clock.Now().Round(0).Sub(s.opened.Round(0)) // by the wall clock
-	jump := shown - s.clock.Since(s.opened)
-	if jump > clockWrong {
-		return 0
-	}
-	return max(0, jump)
-}
-
-// clockWrong is the jump from which the clock counts as wrong at the time when the store was opened, and as right now:
-// for example on a machine without a clock of its own.
-const clockWrong = 5 * 365 * 24 * time.Hour
+// now returns the time as it passes while the store is open, whatever the clock is set to.
+func (s *Store) now() time.Time { return s.opened.Add(s.clock.Since(s.opened)) }
 
 // noted returns the marks after the floor in the form that restore reads; empty: there are none.
 func (a *ages) noted(floor int64, now time.Time) (string, error) {
@@ -92,8 +80,14 @@ func (a *ages) note(revision, floor int64, now time.Time, spacing time.Duration)
 	for len(a.marks) > 0 && a.marks[0].revision <= floor {
 		a.marks = a.marks[1:]
 	}
-	if n := len(a.marks); n > 0 && a.marks[n-1].revision >= revision {
-		return
+	if n := len(a.marks); n > 0 {
+		last := a.marks[n-1]
+		if last.revision >= revision {
+			return
+		}
+		if now.Before(last.at) {
+			now = last.at
+		}
 	}
 	if n := len(a.marks); n > 1 && now.Sub(a.marks[n-2].at) < spacing {
 		a.marks = a.marks[:n-1]
@@ -112,6 +106,20 @@ func (a *ages) of(revision int64, now time.Time) time.Time {
 	return a.marks[i].at
 }
 
+// old returns the last revision that certainly existed at a time; 0: none. It drops the marks before that one, which are
+// no longer needed if what is as old goes.
+func (a *ages) old(before time.Time) int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for len(a.marks) > 1 && !a.marks[1].at.After(before) {
+		a.marks = a.marks[1:]
+	}
+	if len(a.marks) == 0 || a.marks[0].at.After(before) {
+		return 0
+	}
+	return a.marks[0].revision
+}
+
 // noteAge records that the store has come to a revision. Called with applying.
 func (j *janitor) noteAge(revision int64, now time.Time) {
 	j.ages.note(revision, j.store.floor.Load(), now, j.store.options.HistoryAge/64)
@@ -125,24 +133,41 @@ func (j *janitor) noteEvery() time.Duration {
 
 // note stores the ages, and returns when to do it again: never, if there is no history.
 func (j *janitor) note() (again time.Time, err error) {
-	var history bool
+	var every time.Duration
 	_, err = j.task(func() (err error) {
 		defer j.store.metrics.kept("prune", time.Now())
-		history, err = j.noteAges()
+		every, err = j.noteAges()
 		return err
 	})
-	if err != nil || !history {
+	if err != nil || every == 0 {
 		return time.Time{}, err
 	}
-	return j.store.clock.Now().Add(j.noteEvery()), nil
+	return j.store.clock.Now().Add(every), nil
 }
 
-// noteAges is the step of note that runs on the committer's goroutine, or after that has ended. history reports whether
-// there is any.
-func (j *janitor) noteAges() (history bool, err error) {
+// noteAges is the step of note that runs on the committer's goroutine, or after that has ended. It returns how long the
+// next note may wait; 0: there is no history. The ages of the object history follow those of the log, after a space.
+func (j *janitor) noteAges() (every time.Duration, err error) {
+	r := j.store.recorder
 	text, err := j.ages.noted(j.store.floor.Load(), j.store.clock.Now())
-	if err != nil || text == "" {
-		return false, err
+	if err != nil {
+		return 0, err
 	}
-	return true, j.store.db.noteAges(text)
+	switch {
+	case text != "":
+		every = j.noteEvery()
+	case r.on() && r.bytes.Load() > 0:
+		every = max(j.noteEvery(), min(time.Hour, r.options.Age/recordAges))
+	}
+	recorded, err := r.ages.noted(0, j.store.now())
+	if err != nil {
+		return 0, err
+	}
+	if recorded != "" {
+		text += " " + recorded
+	}
+	if text == "" {
+		return 0, nil
+	}
+	return every, j.store.db.noteAges(text)
 }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"strings"
 	"sync"
 	"time"
 )
@@ -37,7 +38,9 @@ const (
 func newJanitor(s *Store) *janitor {
 	opened := s.clock.Now()
 	j := &janitor{store: s, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
-	j.ages.restore(s.noted, s.position.revision, opened)
+	log, recorded, _ := strings.Cut(s.noted, " ")
+	j.ages.restore(log, s.position.revision, opened)
+	s.recorder.restoreAges(recorded)
 	// The work that a former process left is looked for at once; that shows when to look again.
 	j.due[prune] = opened
 	j.due[expire] = opened

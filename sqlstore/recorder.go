@@ -67,6 +67,10 @@ type recorder struct {
 	// revision is the position of the history in the database; bytes is its size. They may be behind another server.
 	revision, bytes atomic.Int64
 
+	// ages measures the age of what is kept, with a mark for every recordAges-th part of its maximum. It is noted also by
+	// a store without an object history, which may belong to a command.
+	ages ages
+
 	reads chan struct{} // has a value for every call of ObjectHistory that reads
 
 	mu   sync.Mutex // held during a step; guards the fields below
@@ -94,9 +98,21 @@ const (
 	// recordSkipped is how many changes without anything to keep are passed before the position is stored in the
 	// database.
 	recordSkipped = 4096
+	// recordAges is into how many parts the maximum age is divided: a write is kept for as much longer at most. The marks
+	// are in the row that each commit in SQLite writes, so there are few.
+	recordAges = 16
 	// recordTurn is how long a server waits when another one is recording.
 	recordTurn = 10 * time.Second
 )
+
+// restoreAges begins with noted ages of what is kept.
+func (r *recorder) restoreAges(noted string) {
+	at, now := r.store.position.revision, r.store.now()
+	r.ages.marks = parseMarks(noted, at, now)
+	if r.on() {
+		r.ages.note(at, 0, now, r.options.Age/recordAges)
+	}
+}
 
 // on reports whether there is an object history.
 func (r *recorder) on() bool { return r.options.Age > 0 }

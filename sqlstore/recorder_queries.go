@@ -22,7 +22,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 	// updateRecordingSQL is conditional on the previous position, so that a second writer fails before it does harm.
 	updateRecordingSQL = `UPDATE recording SET revision = $1, bytes = $2, secret = $3 WHERE revision = $4`
 
-	selectOldestRevisionSQL = `SELECT min(at) FROM revisions`
+	selectOldestRevisionSQL = `SELECT min(revision) FROM revisions`
 
 	// ofStatusSQL is whether a write changed the status alone. fields is text: inside of a path a quote follows a
 	// backslash, so each comma before a quote begins another path, or ends one, which then counts as another. Where the
@@ -37,7 +37,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
   WHERE resource = $1 AND namespace = $2 AND name = $3 AND uid = $4
 ) AS r WHERE n > $5 ORDER BY revision LIMIT $6) RETURNING size`
 
-	forgetOldSQL = `DELETE FROM revisions WHERE revision IN (SELECT revision FROM revisions WHERE at <= $1 ORDER BY at LIMIT $2) RETURNING size`
+	forgetOldSQL = `DELETE FROM revisions WHERE revision IN (SELECT revision FROM revisions WHERE revision <= $1 ORDER BY revision LIMIT $2) RETURNING size`
 
 	// forgetFirstSQL deletes the first revisions, until so many bytes ($2) or so many revisions ($1) are deleted.
 	forgetFirstSQL = `DELETE FROM revisions WHERE revision IN (SELECT revision FROM (

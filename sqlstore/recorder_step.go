@@ -71,6 +71,7 @@ func (r *recorder) step(ctx context.Context, wait bool) (recordResult, error) {
 	if err != nil {
 		return recordResult{}, err
 	}
+	s.noteRecorded()
 	switch {
 	case s.found:
 		s.done()
@@ -156,14 +157,35 @@ func (s *recordingStep) done() {
 	s.result.next = earlier(s.result.next, s.tellAt)
 }
 
+// noteRecorded records since when the recorded writes have existed, those of other servers too.
+func (s *recordingStep) noteRecorded() {
+	now := s.store.now()
+	note := func(revision int64) {
+		at := s.store.janitor.ages.of(revision, now)
+		if at.After(now) {
+			at = now
+		}
+		s.ages.note(revision, 0, at, s.options.Age/recordAges)
+	}
+	if !s.on() {
+		return
+	}
+	note(s.was.revision)
+	for i := range s.rows {
+		note(s.rows[i].revision)
+	}
+	s.ages.old(now.Add(-s.options.Age))
+}
+
 // oldest returns when the first recorded write will be too old.
 func (s *recordingStep) oldest(ctx context.Context, c sqlConn) (due time.Time, err error) {
-	var at sql.NullInt64
-	if err := c.QueryRowContext(ctx, selectOldestRevisionSQL).Scan(&at); err != nil {
+	var first sql.NullInt64
+	if err := c.QueryRowContext(ctx, selectOldestRevisionSQL).Scan(&first); err != nil {
 		return due, unavailable(err)
 	}
-	if at.Valid {
-		due = milliseconds(at.Int64).Add(s.options.Age + s.store.jumped())
+	if first.Valid {
+		now := s.store.now()
+		due = s.store.clock.Now().Add(s.ages.of(first.Int64, now).Add(s.options.Age).Sub(now))
 	}
 	return due, nil
 }
@@ -218,9 +240,9 @@ func (s *recordingStep) trim(ctx context.Context, c sqlConn, added int64) error 
 			return err
 		}
 	}
-	before := s.store.clock.Now().Add(-s.options.Age - s.store.jumped()).UnixMilli()
+	old := s.ages.old(s.store.now().Add(-s.options.Age))
 	for range forgetSteps {
-		n, err := s.forget(ctx, c, forgetOldSQL, before, forgetStep)
+		n, err := s.forget(ctx, c, forgetOldSQL, old, forgetStep)
 		if err != nil {
 			return err
 		}

@@ -2,92 +2,26 @@ package sqlstore
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiserver/pkg/storage/value"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/storetest"
 )
 
-// jumpingClock can be set forward.
-type jumpingClock struct {
-	*clocktesting.FakeClock
-	ahead atomic.Int64
-}
-
-func (c *jumpingClock) Now() time.Time { return c.FakeClock.Now().Add(time.Duration(c.ahead.Load())) }
-
-// Setting the clock forward removes nothing from the history; the time that really passes does.
-func TestObjectHistoryOutlivesJumps(t *testing.T) {
-	h := newSQLiteHarness(t)
-	h.close(t)
-	options := h.options()
-	clock := &jumpingClock{FakeClock: h.clock}
-	options.Clock, options.ObjectHistory = clock, ObjectHistory{Age: time.Hour, Revisions: 20}
-	s, err := Open(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.store = s
-	mustCommit(t, s, object(t, "widgets", "shop", "a", "u1", `"size":1`))
-	kept := func() int {
-		t.Helper()
-		s.recordNow(t)
-		found, _, err := s.ObjectHistory(t.Context(), resources.RevisionQuery{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(found)
-	}
-	if n := kept(); n != 1 {
-		t.Fatalf("%d writes are kept", n)
-	}
-	clock.ahead.Store(int64(365 * 24 * time.Hour))
-	if n := kept(); n != 1 {
-		t.Errorf("%d writes are kept after the clock was set forward", n)
-	}
-	clock.Step(2 * time.Hour)
-	if n := kept(); n != 0 {
-		t.Errorf("%d writes are kept for longer than they are to be", n)
-	}
-}
-
 // withHistory opens the store of a harness again with an object history.
 func withHistory(t *testing.T, on func(t *testing.T, open func(ObjectHistory) *Store, clock interface{ Step(time.Duration) })) {
-	t.Run("SQLite", func(t *testing.T) {
-		h := newSQLiteHarness(t)
-		on(t, func(o ObjectHistory) *Store {
+	onBoth(t, func(t *testing.T, h *eitherHarness) {
+		on(t, func(history ObjectHistory) *Store {
 			h.close(t)
-			options := h.options()
-			options.ObjectHistory = o
-			s, err := Open(context.Background(), options)
-			if err != nil {
-				t.Fatal(err)
-			}
-			h.store = s
-			return s
-		}, h.clock)
-	})
-	t.Run("Postgres", func(t *testing.T) {
-		h := newPostgresHarness(t)
-		on(t, func(o ObjectHistory) *Store {
-			h.close(t)
-			options := h.options()
-			options.ObjectHistory = o
-			s, err := Open(context.Background(), options)
-			if err != nil {
-				t.Fatal(err)
-			}
-			h.store = s
-			return s
+			o := h.options()
+			o.ObjectHistory = history
+			return h.openWith(t, o)
 		}, h.clock)
 	})
 }

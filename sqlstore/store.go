@@ -52,7 +52,7 @@ type Store struct {
 	// applying is held by the goroutine that changes the cache, and guards position.
 	applying turn
 	position position
-	noted    string // the ages of history, as last noted before the store was opened
+	noted    string // the ages of history, as last noted before the store was opened; see janitor.noteAges
 	budget   logBudget
 
 	unresolved *batch // a batch whose outcome is unknown; only the committer's goroutine uses it
