@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -198,11 +199,13 @@ func TestDirtyIsSettled(t *testing.T) {
 // A process that is killed while it migrates leaves a database that the next one can open, whatever part of the log has
 // reached the file, and whichever version it had before.
 func TestKilledWhileMigrating(t *testing.T) {
+	const page = 2048
+	layout := fmt.Sprintf("page_size(%d)", page) + url.QueryEscape("; PRAGMA auto_vacuum(incremental)") // as the store makes its files
 	steps := release(t, 2)
 	for _, from := range append([]int{0}, versions(t, steps)...) {
 		dir := t.TempDir()
 		open := func(name string) *sql.DB {
-			db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, name)+"?_journal_mode=wal&_pragma=wal_autocheckpoint(0)")
+			db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, name)+"?_pragma="+layout+"&_journal_mode=wal&_pragma=wal_autocheckpoint(0)")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -216,7 +219,10 @@ func TestKilledWhileMigrating(t *testing.T) {
 			t.Fatal(err)
 		}
 		file, log := read(t, filepath.Join(dir, "original")), read(t, filepath.Join(dir, "original-wal"))
-		const header, frame = 32, 24 + 4096 // https://www.sqlite.org/fileformat.html#the_write_ahead_log
+		const header, frame = 32, 24 + page // https://www.sqlite.org/fileformat.html#the_write_ahead_log
+		if mode := texts(t, db, "PRAGMA auto_vacuum"); mode[0] != "2" {
+			t.Fatalf("auto_vacuum is %s", mode)
+		}
 		if len(log) < header+2*frame {
 			t.Fatalf("nothing of %d bytes is in the log", len(file)+len(log))
 		}

@@ -8,73 +8,59 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/resources/storetest"
-	"github.com/rowlock/rowlock/sqlstore/sqltest"
 )
 
 // A clock that jumps, forward or back, does not make changes older than they are.
 func TestClockJumps(t *testing.T) {
-	h := newSQLiteHarness(t)
-	h.clock.Step(2 * storetest.HistoryAge) // the store was opened long ago
-	start := h.store.revisions.current.Load()
-	mustCommit(t, h.store, createMap(t, "a"))
-	last := mustCommit(t, h.store, createMap(t, "b"))[0]
-	for _, jump := range []string{"at - 3600000", "at + 7200000"} { // the clock was an hour behind, or ahead
-		h.store.exec(t, "UPDATE changes SET at = "+jump)
-		h.clock.Step(storetest.HistoryAge / 4)
-		h.prune(t)
-		if floor := h.store.floor.Load(); floor > start {
-			t.Errorf("history begins at %d, after changes that are seconds old", floor)
+	onBoth(t, func(t *testing.T, h *eitherHarness) {
+		h.clock.Step(2 * storetest.HistoryAge) // the store was opened long ago
+		start := h.store.revisions.current.Load()
+		mustCommit(t, h.store, createMap(t, "a"))
+		last := mustCommit(t, h.store, createMap(t, "b"))[0]
+		for _, jump := range []string{"at - 3600000", "at + 7200000"} { // the clock was an hour behind, or ahead
+			h.store.exec(t, "UPDATE changes SET at = "+jump)
+			h.clock.Step(storetest.HistoryAge / 4)
+			h.prune(t)
+			if floor := h.store.floor.Load(); floor > start {
+				t.Errorf("history begins at %d, after changes that are seconds old", floor)
+			}
 		}
-	}
-	h.clock.Step(storetest.HistoryAge)
-	h.prune(t)
-	if floor := h.store.floor.Load(); floor != last.Revision {
-		t.Errorf("history begins at %d, want %d: all is old", floor, last.Revision)
-	}
-}
-
-// killed opens the store again as after a kill: nothing that Close writes is there.
-func (h *sqliteHarness) killed(t *testing.T) {
-	t.Helper()
-	var noted sql.NullString
-	if err := h.store.db.reads.QueryRow("SELECT ages FROM meta").Scan(&noted); err != nil {
-		t.Fatal(err)
-	}
-	h.close(t)
-	if _, err := sqltest.Ask(t.Context(), h.options().URL, "", "UPDATE meta SET ages = nullif('"+noted.String+"', '')"); err != nil {
-		t.Fatal(err)
-	}
-	h.open(t)
+		h.clock.Step(storetest.HistoryAge)
+		h.prune(t)
+		if floor := h.store.floor.Load(); floor != last.Revision {
+			t.Errorf("history begins at %d, want %d: all is old", floor, last.Revision)
+		}
+	})
 }
 
 // After a clock jump, or without a close, the commit times of changes do not make them old when the store is opened
 // again.
 func TestAgesDoNotGoByTheClock(t *testing.T) {
-	for name, lose := range map[string]func(*testing.T, *sqliteHarness){
-		"a store that was closed": func(t *testing.T, h *sqliteHarness) {
-			h.close(t)
-			h.open(t)
-		},
-		"a store that was killed": func(t *testing.T, h *sqliteHarness) { h.killed(t) },
-		"a note that is none": func(t *testing.T, h *sqliteHarness) {
+	for name, lose := range map[string]func(*testing.T, *eitherHarness){
+		"a store that was closed": func(t *testing.T, h *eitherHarness) { h.close(t) },
+		"a store that was killed": func(t *testing.T, h *eitherHarness) { h.kill(t) },
+		"a note that is none": func(t *testing.T, h *eitherHarness) {
 			h.store.exec(t, `UPDATE meta SET ages = '[[1, 900000000], [9000000000000, 900000000]]'`)
-			h.killed(t)
+			h.kill(t)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newSQLiteHarness(t)
-			first := mustCommit(t, h.store, createMap(t, "a"))[0].Revision
-			h.store.exec(t, "UPDATE changes SET at = at - 1000000000") // commit times by an earlier clock
-			last := mustCommit(t, h.store, createMap(t, "b"))[0].Revision
-			lose(t, h)
-			h.clock.Step(storetest.HistoryAge / 2)
-			if h.prune(t); h.store.floor.Load() >= first {
-				t.Errorf("history begins at %d, after a change that is seconds old", h.store.floor.Load())
-			}
-			h.clock.Step(storetest.HistoryAge)
-			if h.prune(t); h.store.floor.Load() != last {
-				t.Errorf("history begins at %d, want %d: all is old", h.store.floor.Load(), last)
-			}
+			onBoth(t, func(t *testing.T, h *eitherHarness) {
+				first := mustCommit(t, h.store, createMap(t, "a"))[0].Revision
+				last := mustCommit(t, h.store, createMap(t, "b"))[0].Revision
+				// A commit time by an earlier clock; a server on Postgres knows that of the last change.
+				h.store.exec(t, fmt.Sprint("UPDATE changes SET at = at - 1000000000 WHERE revision = ", first))
+				lose(t, h)
+				h.open(t)
+				h.clock.Step(storetest.HistoryAge / 2)
+				if h.prune(t); h.store.floor.Load() >= first {
+					t.Errorf("history begins at %d, after a change that is seconds old", h.store.floor.Load())
+				}
+				h.clock.Step(storetest.HistoryAge)
+				if h.prune(t); h.store.floor.Load() != last {
+					t.Errorf("history begins at %d, want %d: all is old", h.store.floor.Load(), last)
+				}
+			})
 		})
 	}
 }
@@ -119,24 +105,26 @@ func TestPauseBeforeAWrite(t *testing.T) {
 // A server that is always killed before history reaches its maximum age still prunes by age, and does not count changes
 // as older than they are.
 func TestAgeGoesOnAcrossKills(t *testing.T) {
-	h := newSQLiteHarness(t)
-	var made []int64
-	for i := range 12 {
-		h.killed(t)
-		made = append(made, mustCommit(t, h.store, createMap(t, strconv.Itoa(i)))[0].Revision)
-		lived := storetest.HistoryAge / 4
-		h.clock.Step(lived)
-		if _, err := h.store.janitor.note(); err != nil {
-			t.Fatal(err)
-		}
-		h.prune(t)
-		for n, revision := range made {
-			age := lived * time.Duration(len(made)-n)
-			if pruned := h.store.floor.Load() >= revision; pruned != (age >= storetest.HistoryAge) {
-				t.Errorf("life %d: a change of %v is pruned: %v", i, age, pruned)
+	onBoth(t, func(t *testing.T, h *eitherHarness) {
+		var made []int64
+		for i := range 12 {
+			h.kill(t)
+			h.open(t)
+			made = append(made, mustCommit(t, h.store, createMap(t, strconv.Itoa(i)))[0].Revision)
+			lived := storetest.HistoryAge / 4
+			h.clock.Step(lived)
+			if _, err := h.store.janitor.note(); err != nil {
+				t.Fatal(err)
+			}
+			h.prune(t)
+			for n, revision := range made {
+				age := lived * time.Duration(len(made)-n)
+				if pruned := h.store.floor.Load() >= revision; pruned != (age >= storetest.HistoryAge) {
+					t.Errorf("life %d: a change of %v is pruned: %v", i, age, pruned)
+				}
 			}
 		}
-	}
+	})
 }
 
 // The ages of history are noted automatically while there is history.

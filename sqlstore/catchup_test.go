@@ -243,52 +243,54 @@ func TestCatchUpClear(t *testing.T) {
 
 // Many watches that fall behind the log in memory read the database about as often as one of them would.
 func TestManyWatchesCatchUpTogether(t *testing.T) {
-	s := newSQLiteHarness(t).store
-	start := s.revisions.current.Load()
-	var reads atomic.Int64
-	s.catchUps.read = func(ctx context.Context, q historyQuery) (historyAnswer, error) {
-		reads.Add(1)
-		return s.db.history(ctx, q)
-	}
-	const events, watches = 2000, 100
-	for range events / 500 {
-		writes := make([]resources.Write, 500)
-		for i := range writes {
-			writes[i] = createMap(t, fmt.Sprint(s.revisions.current.Load(), "-", i))
+	onBoth(t, func(t *testing.T, h *eitherHarness) {
+		s := h.store
+		start := s.revisions.current.Load()
+		var reads atomic.Int64
+		s.catchUps.read = func(ctx context.Context, q historyQuery) (historyAnswer, error) {
+			reads.Add(1)
+			return s.db.history(ctx, q)
 		}
-		mustCommit(t, s, writes...)
-	}
-	var readers sync.WaitGroup
-	var aside atomic.Int64
-	for i := range watches {
-		w, err := s.Watch(context.Background(), resources.WatchOptions{Resource: "configmaps", After: start, Aside: func() { aside.Add(1) }})
-		if err != nil {
-			t.Fatal(err)
+		const events, watches = 2000, 100
+		for range events / 500 {
+			writes := make([]resources.Write, 500)
+			for i := range writes {
+				writes[i] = createMap(t, fmt.Sprint(s.revisions.current.Load(), "-", i))
+			}
+			mustCommit(t, s, writes...)
 		}
-		defer w.Close()
-		readers.Go(func() {
-			for last := start; last < start+events; {
-				got, _, err := w.Next(context.Background(), 50+i)
-				if err != nil || len(got) == 0 {
-					t.Errorf("%d events after %d, %v", len(got), last, err)
-					return
-				}
-				for _, e := range got {
-					if last++; e.Revision != last {
-						t.Errorf("got %d, want %d", e.Revision, last)
+		var readers sync.WaitGroup
+		var aside atomic.Int64
+		for i := range watches {
+			w, err := s.Watch(context.Background(), resources.WatchOptions{Resource: "configmaps", After: start, Aside: func() { aside.Add(1) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			readers.Go(func() {
+				for last := start; last < start+events; {
+					got, _, err := w.Next(context.Background(), 50+i)
+					if err != nil || len(got) == 0 {
+						t.Errorf("%d events after %d, %v", len(got), last, err)
 						return
 					}
+					for _, e := range got {
+						if last++; e.Revision != last {
+							t.Errorf("got %d, want %d", e.Revision, last)
+							return
+						}
+					}
 				}
-			}
-		})
-	}
-	readers.Wait()
-	if aside.Load() < watches {
-		t.Errorf("others would wait for %d watches that read history", watches-aside.Load())
-	}
-	if n := reads.Load(); n > events/50 {
-		t.Errorf("the database was read %d times for %d watches", n, watches)
-	}
+			})
+		}
+		readers.Wait()
+		if aside.Load() < watches {
+			t.Errorf("others would wait for %d watches that read history", watches-aside.Load())
+		}
+		if n := reads.Load(); n > events/50 {
+			t.Errorf("the database was read %d times for %d watches", n, watches)
+		}
+	})
 }
 
 // The log in memory holds tens of thousands of changes of usual size: only the bytes that it alone keeps count.

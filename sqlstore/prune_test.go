@@ -14,19 +14,21 @@ import (
 	"github.com/rowlock/rowlock/resources/storetest"
 )
 
+// pruneRefusal returns statements that make a database refuse to delete changes, and allow it again. code is Postgres's:
+// SQLite has none.
+func pruneRefusal(s *Store, code string) (refuse, allow string) {
+	if s.Shared() {
+		return `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '` + code + `'; END $$;
+			CREATE TRIGGER refuse BEFORE DELETE ON changes FOR EACH ROW EXECUTE FUNCTION refuse()`, `DROP TRIGGER refuse ON changes`
+	}
+	return `CREATE TRIGGER refuse BEFORE DELETE ON changes BEGIN SELECT RAISE(ABORT, 'not now'); END`, `DROP TRIGGER refuse`
+}
+
 // A failed prune changes nothing: its changes can still be read, and are counted until they are deleted.
 func TestFailedPrune(t *testing.T) {
-	t.Run("SQLite", func(t *testing.T) {
-		h := newSQLiteHarness(t)
-		testFailedPrune(t, h.store, func() { h.clock.Step(2 * storetest.HistoryAge) },
-			`CREATE TRIGGER refuse BEFORE DELETE ON changes BEGIN SELECT RAISE(ABORT, 'not now'); END`, `DROP TRIGGER refuse`)
-	})
-	t.Run("Postgres", func(t *testing.T) {
-		h := newPostgresHarness(t)
-		testFailedPrune(t, h.store, func() { h.clock.Step(2 * storetest.HistoryAge) },
-			`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$;
-			CREATE TRIGGER refuse BEFORE DELETE ON changes FOR EACH ROW EXECUTE FUNCTION refuse()`,
-			`DROP TRIGGER refuse ON changes`)
+	onBoth(t, func(t *testing.T, h *eitherHarness) {
+		refuse, allow := pruneRefusal(h.store, "P0001")
+		testFailedPrune(t, h.store, func() { h.clock.Step(2 * storetest.HistoryAge) }, refuse, allow)
 	})
 }
 
@@ -70,19 +72,24 @@ func testFailedPrune(t *testing.T, s *Store, age func(), refuse, allow string) {
 
 // A wrong count of history is corrected.
 func TestHistoryIsCountedAnew(t *testing.T) {
-	h := newSQLiteHarness(t)
-	mustCommit(t, h.store, createMap(t, "a"))
-	h.store.exec(t, "UPDATE meta SET history_bytes = 1000000000000")
-	h.close(t)
-	h.open(t)
-	h.prune(t)
-	h.store.wantHistory(t, 0)
-	mustCommit(t, h.store, createMap(t, "b"))
-	var size int64
-	if err := h.store.db.reads.QueryRow("SELECT sum(size) FROM changes").Scan(&size); err != nil {
-		t.Fatal(err)
-	}
-	h.store.wantHistory(t, size)
+	onBoth(t, func(t *testing.T, h *eitherHarness) {
+		mustCommit(t, h.store, createMap(t, "a"))
+		wrong := "UPDATE meta SET history_bytes = 1000000000000"
+		if h.store.Shared() {
+			wrong = "UPDATE meta SET freed = -1000000000000"
+		}
+		h.store.exec(t, wrong)
+		h.close(t)
+		h.open(t)
+		h.prune(t)
+		h.store.wantHistory(t, 0)
+		mustCommit(t, h.store, createMap(t, "b"))
+		var size int64
+		if err := h.store.db.reads.QueryRow("SELECT sum(size) FROM changes").Scan(&size); err != nil {
+			t.Fatal(err)
+		}
+		h.store.wantHistory(t, size)
+	})
 }
 
 // History keeps its bound at every moment while many clients write as fast as they can.
@@ -159,23 +166,25 @@ func testHistoryKeepsItsBound(t *testing.T, s *Store, bound int64) {
 
 // Changes that cannot be pruned fail no writes: batches leave pruning to the janitor until it has succeeded.
 func TestBatchesGoOnWithoutPruning(t *testing.T) {
-	h := newSQLiteHarness(t)
-	h.close(t)
-	o := h.options()
-	o.HistorySize = 20 << 10
-	h.store = mustOpen(t, o)
-	h.store.exec(t, `CREATE TRIGGER refuse BEFORE DELETE ON changes BEGIN SELECT RAISE(ABORT, 'not now'); END`)
-	for i := range 50 {
-		mustCommit(t, h.store, createMap(t, strconv.Itoa(i)))
-	}
-	h.store.exec(t, "DROP TRIGGER refuse")
-	h.prune(t)
-	for i := range 50 {
-		mustCommit(t, h.store, createMap(t, "then-"+strconv.Itoa(i)))
-		if n := h.store.historyBytes.Load(); n > o.HistorySize {
-			t.Errorf("history has %d bytes, its bound is %d", n, o.HistorySize)
+	onBoth(t, func(t *testing.T, h *eitherHarness) {
+		h.close(t)
+		o := h.options()
+		o.HistorySize = 20 << 10
+		s := h.openWith(t, o)
+		refuse, allow := pruneRefusal(s, "23000") // as a constraint
+		s.exec(t, refuse)
+		for i := range 50 {
+			mustCommit(t, s, createMap(t, strconv.Itoa(i)))
 		}
-	}
+		s.exec(t, allow)
+		h.prune(t)
+		for i := range 50 {
+			mustCommit(t, s, createMap(t, "then-"+strconv.Itoa(i)))
+			if n := s.historyBytes.Load(); n > o.HistorySize {
+				t.Errorf("history has %d bytes, its bound is %d", n, o.HistorySize)
+			}
+		}
+	})
 }
 
 // History ages while the server runs, however often it is restarted.

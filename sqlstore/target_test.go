@@ -44,6 +44,36 @@ func TestTargetThatIsGivenUp(t *testing.T) {
 	}
 }
 
+// If the same backup is restored twice, no resourceVersion is assigned twice.
+func TestTargetOfABackupRestoredTwice(t *testing.T) {
+	for kind, place := range map[string]func(*testing.T) Options{"SQLite": sqliteOptions, "Postgres": postgresOptions} {
+		t.Run(kind, func(t *testing.T) {
+			const backup = 5
+			last := int64(backup)
+			for range 3 {
+				o := place(t)
+				target, err := OpenTarget(t.Context(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				said := int64(0)
+				revision, err := target.Finish(t.Context(), backup, func(revision int64) error {
+					said = revision
+					return nil
+				})
+				if err := errors.Join(err, target.Close()); err != nil {
+					t.Fatal(err)
+				}
+				made := mustCommit(t, openStore(t, o), createMap(t, "a"), createMap(t, "b"))
+				if made[0].Revision != revision+1 || said != revision || revision <= last {
+					t.Errorf("revision %d was given after %d, and %d was said; %d was given before", made[0].Revision, revision, said, last)
+				}
+				last = made[1].Revision
+			}
+		})
+	}
+}
+
 // While a move is unfinished, no other target can be opened in its place, and the move can go on.
 func TestTargetOfAMoveThatWasBegun(t *testing.T) {
 	for kind, place := range map[string]func(*testing.T) Options{"SQLite": sqliteOptions, "Postgres": postgresOptions} {

@@ -345,3 +345,18 @@ func TestWatchOutlivesUnavailableStore(t *testing.T) {
 		t.Errorf("the store was asked %d times too few", left)
 	}
 }
+
+// While the store is unavailable, a watch neither ends early nor lasts longer than it may.
+func TestWatchOfAnUnavailableStoreEndsInTime(t *testing.T) {
+	a := newAPI(t)
+	a.run(exchange{do: "GET " + configMaps, code: 200, keep: says{"rv": "metadata.resourceVersion"}})
+	const always = 1 << 40
+	a.store.unavailable.Store(always)
+	code, body := a.request("GET", a.fill(configMaps+"?watch=1&timeoutSeconds=1&resourceVersion={rv}"), "", nil)
+	if code != 200 || len(body) > 0 {
+		t.Errorf("%d %s", code, body)
+	}
+	if left := a.store.unavailable.Load(); left == always {
+		t.Error("the store was not asked")
+	}
+}
