@@ -66,6 +66,20 @@ func TestPasswordChanged(t *testing.T) {
 		becomeReady(t, s)
 		mustCommit(t, s, createMap(t, name))
 	}
+	// A backup that the server makes then reads the file, too, and what the URL had at the start is not accepted.
+	write(withPassword("two"))
+	for _, c := range []struct {
+		reread func() (string, error)
+		works  bool
+	}{{s.options.RereadURL, true}, {nil, false}, {func() (string, error) { return "half a line", nil }, false}} {
+		source, err := OpenSource(t.Context(), Options{URL: withPassword("one"), Schema: s.Schema(), RereadURL: c.reread})
+		if err == nil {
+			err = source.Close()
+		}
+		if c.works != (err == nil) {
+			t.Errorf("a backup after the password has changed: %v, want success: %t", err, c.works)
+		}
+	}
 }
 
 // becomeReady gives a store the time to make a new connection.
@@ -149,6 +163,19 @@ func TestRoleExchanged(t *testing.T) {
 		}
 		if is != step.is {
 			t.Errorf("where %s is named, connections are those of %s, want %s", step.named, is, step.is)
+		}
+		if step.named == step.is { // what a backup of the server's schema reads
+			source, err := OpenSource(t.Context(), Options{URL: as("absent"), Schema: s.Schema(), RereadURL: s.options.RereadURL})
+			if err != nil {
+				t.Errorf("a backup by %s: %v", step.named, err)
+				continue
+			}
+			if got := source.State().Revision; got != s.revisions.current.Load() {
+				t.Errorf("a backup by %s has revision %d", step.named, got)
+			}
+			if err := source.Close(); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 	if err := s.Close(); err != nil {

@@ -134,8 +134,9 @@ func survey(ctx context.Context, config *pgx.ConnConfig) {
 	asked.Wait()
 }
 
-// commandConfig is postgresConfig for a command, which uses no primary that was replaced either. The timelines that it
-// finds on several hosts stay in the options: 'rowlock migrate' connects again while writes wait.
+// commandConfig is postgresConfig for a connection outside of a Store, which uses no primary that was replaced either.
+// It reads the credentials anew, because a server makes backups for as long as it runs. The timelines that it finds on
+// several hosts stay in the options: 'rowlock migrate' connects again while writes wait.
 func commandConfig(ctx context.Context, o *Options) (*pgx.ConnConfig, error) {
 	config, err := postgresConfig(o)
 	if err != nil {
@@ -148,6 +149,10 @@ func commandConfig(ctx context.Context, o *Options) (*pgx.ConnConfig, error) {
 		o.timelines = &timelines{}
 	}
 	c.ValidateConnect = o.timelines.validate
+	if o.RereadURL != nil {
+		from := *o
+		(&credentials{options: &from, schema: o.Schema}).renew(ctx, c)
+	}
 	if first {
 		survey(ctx, c)
 	}

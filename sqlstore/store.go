@@ -209,6 +209,14 @@ func (s *Store) Ready(ctx context.Context) error {
 	return err
 }
 
+// Schema returns the schema of a Postgres that has the tables, and "" on SQLite.
+func (s *Store) Schema() string {
+	if s.peers == nil {
+		return ""
+	}
+	return s.peers.db.schema
+}
+
 // inPlace returns an error if the next process that opens the database would not find what this one writes. It is
 // logged once, until the database is in its place again.
 func (s *Store) inPlace() error {

@@ -88,15 +88,19 @@ func readPassphrase(file string) ([]byte, error) {
 	return line, nil
 }
 
-// keeper returns a function that makes the backups until its context ends.
-func (o *backupOptions) keeper(server *serveOptions, logger *slog.Logger, metrics prometheus.Registerer) (func(context.Context), error) {
+// keeper returns a function that makes the backups of a server until its context ends. They are made of the schema that
+// the server has opened: the search path of another role, which the file of --datastore-file may name by then, is not
+// followed.
+func (o *backupOptions) keeper(server *serveOptions, schema string, logger *slog.Logger, metrics prometheus.Registerer) (func(context.Context), error) {
 	if o.dir == "" {
 		return func(context.Context) {}, nil
 	}
 	k := &backup.Keeper{Dir: o.dir, Every: o.every, Keep: o.keep, Logger: logger, Clock: clock.RealClock{},
 		Origin: func() (backup.Origin, error) {
 			passphrase, err := readPassphrase(o.passphraseFile)
-			return backupOrigin(server.dataDir, server.storage.store(), passphrase), err
+			store := server.storage.store()
+			store.Schema, store.Logger = schema, logger
+			return backupOrigin(server.dataDir, store, passphrase), err
 		}}
 	return k.Run, k.Register(metrics)
 }

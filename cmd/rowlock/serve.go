@@ -85,7 +85,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	}
 	defer p.auditor.Close() // after the requests that it records
 	defer p.server.Close()
-	keepBackups, err := o.backups.keeper(o, logger, metrics)
+	keepBackups, err := o.backups.keeper(o, store.Schema(), logger, metrics)
 	if err != nil {
 		return err
 	}

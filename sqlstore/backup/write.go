@@ -21,7 +21,7 @@ import (
 
 // Origin is what a backup is made of.
 type Origin struct {
-	// Store is the database: of its options, URL and Schema are used.
+	// Store is the database: of its options, URL, RereadURL, Schema and Logger are used.
 	Store sqlstore.Options
 	// DataDir is the data directory, whose keys and certificates are part of the backup. It may be missing.
 	DataDir string
