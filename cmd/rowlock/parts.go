@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/utils/clock"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
@@ -131,7 +131,7 @@ func (p *parts) newServer() (*server.Server, error) {
 		Pipeline:        p.pipeline,
 		Aggregator:      p.aggregator,
 		Audit:           p.auditor,
-		Checks:          []health.Check{{Name: "etcd", Run: func(r *http.Request) error { return p.store.Ready(r.Context()) }}}, // see docs/operations.md
+		Checks:          []health.Check{{Name: "etcd", Run: health.Limited(p.store.Ready, clock.RealClock{})}}, // see docs/operations.md
 		KeyChecks:       p.keys,
 		Authenticator:   p.identity.authenticator.User,
 		AllowsAnonymous: o.authentication.allowsAnonymous(p.identity.remote.Anonymous, o.authorization.allowsAnonymous()),

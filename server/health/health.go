@@ -1,5 +1,8 @@
 // Package health serves /healthz, /livez and /readyz with the texts of kube-apiserver, which probes and people read.
 // See https://kubernetes.io/docs/reference/using-api/health-checks/.
+//
+//	health.go   the paths and their answers
+//	limited.go  a check that all requests share
 package health
 
 import (
@@ -11,9 +14,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
 	"k8s.io/component-base/metrics/prometheus/slis"
 )
 
@@ -21,7 +24,7 @@ import (
 type Check struct {
 	// Name is the name of the check in the answer, in ?exclude= and in the path.
 	Name string
-	// Run returns an error when the check fails. The context of the request limits it.
+	// Run returns an error when the check fails. The context of the request limits it; see Limited for what heeds none.
 	Run func(*http.Request) error
 	// Optional checks do not fail the whole, and do not delay it: one that has not passed within optionalWait is shown as excluded.
 	Optional bool
@@ -43,35 +46,24 @@ type Handler struct {
 	name   string
 	checks func() []Check
 	logger *slog.Logger
-	// optional runs the optional checks.
-	optional singleflight.Group
+	// said has the errors that were logged last, by check; empty: the check has passed since.
+	said sync.Map
 }
 
 // New returns a handler for /name and /name/<check>, such as readyz. Failures are logged, because the answer to an
-// anonymous client does not have the reason.
+// anonymous client does not have the reason. A failure that goes on is logged once, however often clients ask.
 func New(name string, logger *slog.Logger, checks func() []Check) *Handler {
 	return &Handler{name: name, checks: checks, logger: logger}
 }
 
-// runWithin runs a check for the whole. It does not wait for an optional check longer than optionalWait, since a disk that hangs ignores
-// contexts. The check is not started again until it has ended.
-func (h *Handler) runWithin(c Check, r *http.Request) error {
-	if !c.Optional {
-		return c.Run(r)
-	}
-	ended := h.optional.DoChan(c.Name, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), optionalWait)
+// runWithin runs a check for the whole, an optional one for optionalWait at most.
+func runWithin(c Check, r *http.Request) error {
+	if c.Optional {
+		ctx, cancel := context.WithTimeout(r.Context(), optionalWait)
 		defer cancel()
-		return nil, c.Run(r.WithContext(ctx))
-	})
-	wait := time.NewTimer(optionalWait)
-	defer wait.Stop()
-	select {
-	case result := <-ended:
-		return result.Err
-	case <-wait.C:
-		return context.DeadlineExceeded
+		r = r.WithContext(ctx)
 	}
+	return c.Run(r)
 }
 
 // ServeHTTP runs all checks, or the one that the path names.
@@ -134,6 +126,21 @@ func (h *Handler) count(r *http.Request, check string, err error) {
 	_ = slis.ObserveHealthcheck(r.Context(), check, h.name, result) // it has no errors
 }
 
+// note logs a failure of a check if the log does not have it yet. What a check says to a client that is gone is not
+// logged, since it may only say that.
+func (h *Handler) note(r *http.Request, check string, err error) {
+	if r.Context().Err() != nil {
+		return
+	}
+	said := ""
+	if err != nil {
+		said = err.Error()
+	}
+	if before, _ := h.said.Swap(check, said); said != "" && before != said {
+		h.logger.WarnContext(r.Context(), "health check failed", "path", "/"+h.name, "check", check, "error", said)
+	}
+}
+
 // report runs the checks that are not excluded, and describes each in a line.
 func (h *Handler) report(r *http.Request, query url.Values) (lines string, failed bool) {
 	exclude := query["exclude"]
@@ -150,8 +157,11 @@ func (h *Handler) report(r *http.Request, query url.Values) (lines string, faile
 			fmt.Fprintf(&b, "[+]%s excluded: ok\n", c.Name)
 			continue
 		}
-		err := h.runWithin(c, r)
+		err := runWithin(c, r)
 		h.count(r, c.Name, err)
+		if !c.Optional {
+			h.note(r, c.Name, err)
+		}
 		switch {
 		case err != nil && c.Optional:
 			fmt.Fprintf(&b, "[+]%s excluded: ok\n", c.Name)
@@ -163,7 +173,6 @@ func (h *Handler) report(r *http.Request, query url.Values) (lines string, faile
 				reason = err.Error()
 			}
 			fmt.Fprintf(&b, "[-]%s failed: %s\n", c.Name, reason)
-			h.logger.WarnContext(r.Context(), "health check failed", "path", "/"+h.name, "check", c.Name, "error", err)
 			continue
 		}
 		fmt.Fprintf(&b, "[+]%s ok\n", c.Name)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/clock"
 )
 
 // The expected answers are kube-apiserver's to the same requests.
@@ -74,15 +75,35 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+var discard = slog.New(slog.DiscardHandler)
+
+// The log has each failure once, however often clients ask, and again after the check has passed. A client that goes
+// away adds nothing.
 func TestReasonIsLogged(t *testing.T) {
 	var log bytes.Buffer
+	var result error
 	h := New("livez", slog.New(slog.NewTextHandler(&log, nil)),
-		func() []Check {
-			return []Check{{Name: "store", Run: func(*http.Request) error { return errors.New("disk on fire") }}}
-		})
-	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/livez", nil))
-	if !strings.Contains(log.String(), "disk on fire") {
-		t.Errorf("log says %q", log.String())
+		func() []Check { return []Check{{Name: "store", Run: func(*http.Request) error { return result }}} })
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	fire, flood := errors.New("disk on fire"), errors.New("disk under water")
+	for _, step := range []struct {
+		ctx    context.Context
+		result error
+		logged string
+	}{
+		{t.Context(), fire, "disk on fire"}, {t.Context(), fire, ""}, {gone, context.Canceled, ""}, {t.Context(), fire, ""}, {t.Context(), flood, "disk under water"},
+		{t.Context(), nil, ""}, {gone, context.Canceled, ""}, {t.Context(), flood, "disk under water"}, {t.Context(), flood, ""},
+	} {
+		log.Reset()
+		result = step.result
+		for range 2 {
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(step.ctx, "GET", "/livez", nil))
+		}
+		lines := strings.Count(log.String(), "\n")
+		if step.logged == "" && lines > 0 || step.logged != "" && (lines != 1 || !strings.Contains(log.String(), step.logged)) {
+			t.Errorf("%v: the log says %q, want %q", step.result, log.String(), step.logged)
+		}
 	}
 }
 
@@ -121,7 +142,7 @@ func TestOptional(t *testing.T) {
 		{"/livez?verbose", failed, 200, "[+]ping ok\n[+]etcd excluded: ok\nlivez check passed\n"},
 		{"/livez?verbose", func(r *http.Request) error { <-r.Context().Done(); return r.Context().Err() }, 200,
 			"[+]ping ok\n[+]etcd excluded: ok\nlivez check passed\n"},
-		{"/livez?verbose", func(r *http.Request) error { <-t.Context().Done(); return nil }, 200, "[+]ping ok\n[+]etcd excluded: ok\nlivez check passed\n"},
+		{"/livez?verbose", Limited(func(context.Context) error { <-t.Context().Done(); return nil }, clock.RealClock{}), 200, "[+]ping ok\n[+]etcd excluded: ok\nlivez check passed\n"},
 		{"/livez/etcd", failed, 500, "internal server error: away\n"},
 	} {
 		if code, got := answer(c.path, c.run); code != c.code || got != c.want {

@@ -1,0 +1,99 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// Any number of requests cause one probe per second, and none of them shows a result that is older than that, counted from
+// the end of the probe.
+func TestLimited(t *testing.T) {
+	c := clocktesting.NewFakePassiveClock(time.Unix(1_700_000_000, 0))
+	var probes atomic.Int32
+	var result error
+	release := make(chan struct{})
+	run := Limited(func(ctx context.Context) error {
+		probes.Add(1)
+		<-release
+		c.SetTime(c.Now().Add(time.Minute)) // it took as long
+		return result
+	}, c)
+	request := httptest.NewRequestWithContext(t.Context(), "GET", "/readyz", nil)
+	ask := func(want error) {
+		t.Helper()
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if err := run(request); !errors.Is(err, want) {
+					t.Errorf("%v, want %v", err, want)
+				}
+			})
+		}
+		release <- struct{}{}
+		all.Wait()
+		if err := run(request); !errors.Is(err, want) {
+			t.Errorf("afterwards: %v, want %v", err, want)
+		}
+	}
+	away := errors.New("away")
+	for i, err := range []error{nil, away, nil} {
+		result = err
+		ask(err)
+		if got := probes.Load(); int(got) != i+1 {
+			t.Errorf("%d probes, want %d", got, i+1)
+		}
+		c.SetTime(c.Now().Add(time.Second - 1))
+		if got := run(request); !errors.Is(got, err) || int(probes.Load()) != i+1 {
+			t.Errorf("a moment later: %v, %d probes", got, probes.Load())
+		}
+		c.SetTime(c.Now().Add(1))
+	}
+}
+
+// A probe belongs to no request: one whose client goes fails neither the others nor the probe.
+func TestLimitedClientGone(t *testing.T) {
+	release := make(chan struct{})
+	run := Limited(func(ctx context.Context) error {
+		<-release
+		return ctx.Err()
+	}, clocktesting.NewFakePassiveClock(time.Now()))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := run(httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil)); !errors.Is(err, context.Canceled) {
+		t.Errorf("the client that is gone: %v", err)
+	}
+	close(release)
+	if err := run(httptest.NewRequestWithContext(t.Context(), "GET", "/readyz", nil)); err != nil {
+		t.Errorf("another client: %v", err)
+	}
+}
+
+// A probe that does not heed its context fails the check in time, and no second one is begun beside it.
+func TestLimitedHangs(t *testing.T) {
+	var probes atomic.Int32
+	c := clocktesting.NewFakePassiveClock(time.Now())
+	l := &limited{probe: func(context.Context) error {
+		probes.Add(1)
+		<-t.Context().Done()
+		return nil
+	}, clock: c, timeout: time.Millisecond}
+	for range 3 {
+		h := New("readyz", discard, func() []Check { return []Check{{Name: "etcd", Run: l.check}} })
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/readyz", nil)); w.Code != http.StatusInternalServerError {
+			t.Errorf("code %d", w.Code)
+		}
+		c.SetTime(c.Now().Add(time.Minute))
+	}
+	if n := probes.Load(); n != 1 {
+		t.Errorf("%d probes", n)
+	}
+}
