@@ -268,11 +268,12 @@ func unusable(err error) error {
 }
 
 // isFull reports whether the database's disk is full. SQLite has a separate error for the file that holds the index of
-// its write-ahead log.
+// its write-ahead log. Postgres has one for ENOSPC only: for a quota or a limit, the error has the code of an internal
+// error, and the name of the function that extends a file.
 func isFull(err error) bool {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) {
-		return pgErr.Code == diskFull
+		return pgErr.Code == diskFull || pgErr.Code == internalError && (pgErr.Routine == "mdextend" || pgErr.Routine == "mdzeroextend")
 	}
 	var e *sqlite.Error
 	return errors.Is(err, errNoRoom) || errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)

@@ -24,8 +24,8 @@ func createBlob(t *testing.T, name string) resources.Write {
 	return w
 }
 
-// When the database's disk is full, writes fail as unavailable and leave nothing, reads go on, and readiness has the
-// reason for as long as that lasts; when there is room again, everything goes on without a restart.
+// When the database's disk is full, writes fail as unavailable and leave nothing, reads go on, and servers stay ready;
+// when there is room again, everything goes on without a restart.
 func TestPostgresDiskFull(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
@@ -62,8 +62,11 @@ func TestPostgresDiskFull(t *testing.T) {
 		if _, err := s.Commit(ctx, createBlob(t, "refused")); !errors.Is(err, resources.ErrUnavailable) {
 			t.Errorf("server %d: a write that finds no room: %v", i, err)
 		}
-		for range 2 { // a check of readiness does not repair it
-			if err := s.Ready(ctx); !errors.Is(err, resources.ErrUnavailable) || !strings.Contains(err.Error(), "could not extend file") {
+		for range 2 {
+			if err := s.probe(ctx); !errors.Is(err, resources.ErrFull) || !strings.Contains(err.Error(), "could not extend file") {
+				t.Errorf("server %d: a commit without changes: %v", i, err)
+			}
+			if err := s.Ready(ctx); err != nil {
 				t.Errorf("server %d: ready: %v", i, err)
 			}
 		}

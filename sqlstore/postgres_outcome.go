@@ -17,6 +17,7 @@ const (
 	invalidParameterValue = "22023"
 	lockNotAvailable      = "55P03"
 	diskFull              = "53100"
+	internalError         = "XX000"
 	uniqueViolation       = "23505"
 	readOnlyTransaction   = "25006" // of a primary that is being demoted
 	idleInTransaction     = "25P03" // the database ended a transaction that did not go on

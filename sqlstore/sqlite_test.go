@@ -211,8 +211,13 @@ func TestRowsCanBeQueried(t *testing.T) {
 	}
 }
 
-// When the disk is full, writes fail as unavailable and leave nothing, reads go on, and readiness has the reason; when
-// there is room again, everything recovers.
+// fullDriver is a database that has no room for a commit without changes either.
+type fullDriver struct{ driver }
+
+func (fullDriver) touch() error { return unavailable(errNoRoom) }
+
+// When the disk is full, writes fail as unavailable and leave nothing, reads go on, and the store stays ready; when there
+// is room again, writes recover.
 func TestDiskFull(t *testing.T) {
 	h := newSQLiteHarness(t)
 	ctx := context.Background()
@@ -239,11 +244,17 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal("the disk never was full")
 	}
 	if err := h.store.Ready(ctx); err != nil {
-		// Ready tries a commit without changes, for which there may be room; if not, it says so.
-		if !errors.Is(err, resources.ErrUnavailable) {
-			t.Errorf("ready: %v", err)
-		}
+		t.Errorf("ready: %v", err)
 	}
+	full := fullDriver{h.driver()}
+	h.onWriter(t, func() error { h.store.db.driver = full; return nil })
+	if err := h.store.probe(ctx); !errors.Is(err, resources.ErrFull) {
+		t.Errorf("a commit without changes: %v", err)
+	}
+	if err := h.store.Ready(ctx); err != nil {
+		t.Errorf("ready, without room for a commit without changes: %v", err)
+	}
+	h.onWriter(t, func() error { h.store.db.driver = full.driver; return nil })
 	snap, err := h.store.Snapshot(ctx, "configmaps", resources.At{Match: resources.MostRecent})
 	if err != nil || snap.Count("", "") != 101-failed {
 		t.Errorf("%d objects, %v; want %d", snap.Count("", ""), err, 101-failed)

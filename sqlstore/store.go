@@ -188,7 +188,7 @@ func (s *Store) readTrees(ctx context.Context) (map[string]*tree, meta, error) {
 	return trees, m, err
 }
 
-// Ready returns nil if the store can serve, or an error that says why it cannot.
+// Ready returns nil if the store can serve, also if the disk is full and it serves reads only, or an error that says why it cannot.
 func (s *Store) Ready(ctx context.Context) error {
 	if s.closing.Load() {
 		return resources.ErrClosed
@@ -198,8 +198,11 @@ func (s *Store) Ready(ctx context.Context) error {
 	}
 	if err := s.failure.get(); err != nil {
 		// The last commit failed. Only an attempt shows whether the next one would fail too; without it, a store that
-		// gets no writes because it is not ready would never become ready again.
-		return s.probe(ctx)
+		// gets no writes because it is not ready would never become ready again. A full disk leaves the store ready,
+		// because reads go on.
+		if err := s.probe(ctx); !errors.Is(err, resources.ErrFull) {
+			return err
+		}
 	}
 	if s.peers != nil {
 		_, err := s.peers.db.page(ctx, math.MaxInt64, 1, 1) // no rows, only the counter: a page shows which primary it comes from
