@@ -25,6 +25,9 @@ func (s *Server) Routes() (paths []string) {
 // Watches is the number of open watches.
 func (s *Server) Watches() int { return s.handlers.Watches() }
 
+// BusyRequests is the number of requests that keep the server from being idle.
+func (s *Server) BusyRequests() int64 { return s.trimmer.requests.Load() }
+
 // ResolveService returns the URL of a webhook behind a Service.
 func (s *Server) ResolveService(namespace, name string, port int32) (*url.URL, error) {
 	return services{behind.New(s.Store, s.Registry), s.ServiceRouting}.ResolveEndpoint(namespace, name, port)

@@ -17,6 +17,23 @@ import (
 	"github.com/rowlock/rowlock/server/health"
 )
 
+// Health checks and the collection of metrics do not keep a server from returning memory; other requests do.
+func TestMonitoredServerIsIdle(t *testing.T) {
+	s := newServer(t, nil)
+	for _, path := range []string{"/healthz", "/livez", "/readyz?verbose", "/readyz/ping", "/metrics", "/metrics/slis"} {
+		before := s.BusyRequests()
+		if w := get(s.Handler(), path, "known"); w.Code != http.StatusOK || s.BusyRequests() != before {
+			t.Errorf("%s: %d, and it counts %d times", path, w.Code, s.BusyRequests()-before)
+		}
+	}
+	for _, path := range []string{"/version", "/healthzy", "/api/v1/namespaces", "/metricsy"} {
+		before := s.BusyRequests()
+		if get(s.Handler(), path, "known"); s.BusyRequests() != before+1 {
+			t.Errorf("%s counts %d times", path, s.BusyRequests()-before)
+		}
+	}
+}
+
 // The results of health checks are at /metrics/slis, since the last DELETE.
 func TestIndicators(t *testing.T) {
 	var broken error

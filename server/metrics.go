@@ -139,7 +139,9 @@ func (m *metrics) managedFieldsFallback(reason string) { m.fallbacks.WithLabelVa
 func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		info, began := requestInfo(c), time.Now()
-		s.trimmer.busy()
+		if !monitors(info.Path) {
+			s.trimmer.busy()
+		}
 		values, served, counts := s.requestValues(c.Request(), info)
 		gauge := s.metrics.underWay(values, info)
 		gauge.Inc()

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	runtimemetrics "runtime/metrics"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -47,6 +49,13 @@ func (s *Server) rest() bool {
 	s.services.Forget()
 	document := s.openapi.Rest()
 	return s.Rest != nil && s.Rest() || document
+}
+
+// monitors reports whether requests for a path come at regular intervals, from probes and from Prometheus. They need
+// little memory, and a server that gets no others is idle.
+func monitors(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return first == "metrics" || slices.Contains(healthPaths, first)
 }
 
 // busy notes a request.
