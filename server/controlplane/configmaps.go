@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -143,18 +144,34 @@ func (p *Plane) ensureData(ctx context.Context, name string, change func(map[str
 	})
 }
 
-// combined returns a bundle of certificates with further ones added: each once, without those that have expired. Parts of
-// the bundle that cannot be read are dropped.
+// combined returns a bundle of certificates with further ones added, without those that have expired. Of an authority that
+// was renewed it has the certificate that ends last: each renewal would add one otherwise. Parts of the bundle that cannot
+// be read are dropped.
 func combined(bundle string, more []*x509.Certificate, now time.Time) string {
 	all, _ := cert.ParseCertsPEM([]byte(bundle))
 	var kept []*x509.Certificate
-	var text bytes.Buffer
 	for _, c := range slices.Concat(all, more) {
-		if !c.NotAfter.After(now.Add(-trustSlack)) || slices.ContainsFunc(kept, c.Equal) {
+		if !c.NotAfter.After(now.Add(-trustSlack)) {
 			continue
 		}
-		kept = append(kept, c)
+		i := slices.IndexFunc(kept, func(k *x509.Certificate) bool {
+			return bytes.Equal(k.RawSubjectPublicKeyInfo, c.RawSubjectPublicKeyInfo) && bytes.Equal(k.RawSubject, c.RawSubject) && bytes.Equal(k.RawIssuer, c.RawIssuer)
+		})
+		if i < 0 {
+			kept = append(kept, c)
+		} else if supersedes(c, kept[i]) {
+			kept[i] = c
+		}
+	}
+	var text bytes.Buffer
+	for _, c := range kept {
 		text.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
 	}
 	return text.String()
+}
+
+// supersedes decides between two certificates of one authority. All servers decide alike, whichever of them they use, or
+// they would overwrite each other's bundle for ever.
+func supersedes(c, other *x509.Certificate) bool {
+	return cmp.Or(c.NotAfter.Compare(other.NotAfter), other.NotBefore.Compare(c.NotBefore), bytes.Compare(c.Raw, other.Raw)) > 0
 }

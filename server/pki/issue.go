@@ -25,6 +25,11 @@ const (
 	backdating = time.Hour
 )
 
+// caNotBefore is the beginning of every authority's validity. It is before any clock, so that no authority has to be
+// replaced, and none is refused by clients, while the clock of a machine is behind or after it was ahead: machines without
+// a hardware clock boot in 1970.
+var caNotBefore = time.Unix(0, 0)
+
 // keyPair is a certificate and its private key. An authority whose creation was interrupted has only the key.
 type keyPair struct {
 	cert *x509.Certificate
@@ -45,7 +50,8 @@ func sameKey(a, b crypto.PublicKey) bool {
 }
 
 // current reports whether there is a certificate that is valid and need not be renewed yet. NotBefore is checked, too,
-// because a machine without a hardware clock may have issued it when its clock was ahead.
+// because a machine without a hardware clock may have issued it when its clock was ahead. An authority that does not
+// begin at caNotBefore is renewed once for that reason.
 func (k *keyPair) current(now time.Time) bool {
 	return k != nil && k.cert != nil && !now.Before(k.cert.NotBefore) && now.Before(renewAt(k.cert))
 }
@@ -56,12 +62,14 @@ func (k *keyPair) usable(ca *keyPair, now time.Time) bool {
 }
 
 // renewAt returns the time at which two thirds of a certificate's life are over: the last third remains for clients to fetch the new one.
+// Most of the time from caNotBefore on does not count.
 func renewAt(c *x509.Certificate) time.Time {
-	return c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3)
+	return c.NotAfter.Add(-min(c.NotAfter.Sub(c.NotBefore), caLifetime) / 3)
 }
 
 // issueCA issues the certificate of an authority. It keeps the key of a predecessor, so that certificates signed by it
-// stay valid, and so that clients that know only the predecessor accept those signed by the new one.
+// stay valid, and so that clients that know only the predecessor accept those signed by the new one. A clock that is
+// behind does not make it end before its predecessor.
 func issueCA(now time.Time, commonName string, predecessor *keyPair) (*keyPair, error) {
 	var key crypto.Signer
 	var err error
@@ -72,7 +80,7 @@ func issueCA(now time.Time, commonName string, predecessor *keyPair) (*keyPair, 
 	}
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: commonName},
-		NotBefore:             now.Add(-backdating),
+		NotBefore:             caNotBefore,
 		NotAfter:              now.Add(caLifetime),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature,
 		BasicConstraintsValid: true,
@@ -81,6 +89,9 @@ func issueCA(now time.Time, commonName string, predecessor *keyPair) (*keyPair, 
 	if predecessor != nil && predecessor.cert != nil {
 		template.Subject, template.RawSubject = pkix.Name{}, predecessor.cert.RawSubject
 		template.SubjectKeyId = predecessor.cert.SubjectKeyId
+		if last := predecessor.cert.NotAfter; last.After(template.NotAfter) {
+			template.NotAfter = last
+		}
 	}
 	return sign(template, key, &keyPair{cert: template, key: key})
 }

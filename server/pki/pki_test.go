@@ -253,6 +253,56 @@ func TestClockThatIsSetBack(t *testing.T) {
 	}
 }
 
+// A machine that boots in 1970 keeps its authorities, also those that begin later, as older builds issued them: each is
+// renewed once at most. What the server shows is valid for clients with its own clock, then and when it is right.
+func TestClockThatStartsBehind(t *testing.T) {
+	for _, older := range []bool{false, true} {
+		dir, c := t.TempDir(), newClock()
+		now := c.now
+		p := mustOpen(t, testOptions(dir, c))
+		if older {
+			for _, a := range []authority{clientAuthority, proxyAuthority} {
+				ca, err := readKeyPair(p.base(a))
+				if err != nil {
+					t.Fatal(err)
+				}
+				ca.cert.NotBefore = now.Add(-backdating)
+				if ca, err = sign(ca.cert, ca.key, ca); err == nil {
+					err = ca.write(p.base(a))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			p = mustOpen(t, testOptions(dir, c))
+		}
+		known := roots(p)
+		authorities := map[string]bool{}
+		for range 3 {
+			c.now = time.Unix(5, 0)
+			p = mustOpen(t, testOptions(dir, c))
+			if err := p.WriteKubeconfig("https://127.0.0.1:6443"); err != nil {
+				t.Fatal(err)
+			}
+			for _, c.now = range []time.Time{c.now, now.Add(day)} {
+				if _, err := handshake(t, p, c, roots(p), "localhost"); err != nil {
+					t.Errorf("at %v: %v", c.now, err)
+				}
+				authorities[string(p.ca.Load().cert.Raw)], authorities[string(p.proxyCA.Load().cert.Raw)] = true, true
+			}
+			if _, err := handshake(t, p, c, known, "localhost"); err != nil {
+				t.Errorf("a client that knows the first authority: %v", err)
+			}
+		}
+		if len(authorities) != 2 {
+			t.Errorf("issued by an older build: %v; three boots used %d authorities, want 2", older, len(authorities))
+		}
+		if end := p.ca.Load().cert.NotAfter; end.Before(now.Add(caLifetime).Truncate(time.Second)) {
+			t.Errorf("the authority ends at %v", end)
+		}
+	}
+}
+
 // A clock that jumps at any moment of a start or a renewal, and is right again at any later one, leaves a server with valid certificates.
 func TestClockThatJumpsMeanwhile(t *testing.T) {
 	for _, jump := range []time.Duration{-8 * 365 * day, 8 * 365 * day} {
