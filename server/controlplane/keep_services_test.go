@@ -14,14 +14,14 @@ import (
 // Where servers have different ports, each EndpointSlice is restored; a slice of a user with a similar name is left alone.
 func TestKeepEndpointSlices(t *testing.T) {
 	const path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
-	x, alive := newRepairs(t), []string{"a", "b"}
+	x, alive := newRepairs(t), []string{"1", "2"}
 	member := func(name string, last byte, port int) Network {
 		return Network{Address: net.IPv4(192, 0, 2, last), Port: port, Members: crew{name, &alive}, Rows: resources.NewRows(x.store), ServiceRanges: builtin.DefaultServiceNetwork().Ranges}
 	}
-	if err := member("b", 2, 443).membership().join(t.Context()); err != nil {
+	if err := member("2", 2, 443).membership().join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	n := member("a", 1, 6443)
+	n := member("1", 1, 6443)
 	k := keeper{plane: x.p, network: n, membership: n.membership()}
 	happened := follower(t, x.store, keptObjects)
 	k.begin()
@@ -221,14 +221,14 @@ func TestEndpointSliceWithFinalizer(t *testing.T) {
 // However often other objects change, the servers are checked when that is due.
 func TestServersAreCheckedInTime(t *testing.T) {
 	const path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
-	x, alive := newRepairs(t), []string{"a"}
+	x, alive := newRepairs(t), []string{"1"}
 	member := func(name string, last byte) Network {
 		return Network{Address: net.IPv4(192, 0, 2, last), Port: 6443, Members: crew{name, &alive}, Rows: resources.NewRows(x.store), ServiceRanges: builtin.DefaultServiceNetwork().Ranges}
 	}
-	if err := member("b", 2).membership().join(t.Context()); err != nil {
+	if err := member("2", 2).membership().join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	n := member("a", 1)
+	n := member("1", 1)
 	k := keeper{plane: x.p, network: n, membership: n.membership()}
 	happened := follower(t, x.store, keptObjects)
 	k.begin()

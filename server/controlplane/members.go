@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/rowlock/rowlock/resources"
@@ -94,7 +95,8 @@ func (m *membership) remove(ctx context.Context, name string) error {
 
 // removeDead removes the rows of servers that have been gone for deadAfter, and returns the time until the next row is due: 0
 // when no server is missing. Only a living server writes its row. If the row was read before the list of living servers, and
-// the server is not in that list, the server was gone at some moment in between. The store removes rows that expire.
+// the server is not in that list, the server was gone at some moment in between. The store removes rows that expire: those
+// of servers behind a pooler, which are in no list.
 func (m *membership) removeDead(ctx context.Context, now time.Time) (again time.Duration, err error) {
 	if m.term > 0 {
 		return m.term * 2 / 3, nil
@@ -109,7 +111,7 @@ func (m *membership) removeDead(ctx context.Context, now time.Time) (again time.
 	}
 	missing := map[string]time.Time{}
 	rows.Ascend("", "", func(o *resources.Object) bool {
-		if o.Name == m.members.Self() || slices.Contains(alive, o.Name) {
+		if o.Name == m.members.Self() || slices.Contains(alive, o.Name) || !isSession(o.Name) {
 			return true
 		}
 		since, ok := m.missing[o.Name]
@@ -134,6 +136,12 @@ func (m *membership) removeDead(ctx context.Context, now time.Time) (again time.
 		delete(missing, name)
 	}
 	return again, nil
+}
+
+// isSession reports whether a server is named by its session in the database, whose end shows that the server is gone.
+func isSession(name string) bool {
+	_, err := strconv.ParseInt(name, 10, 32)
+	return err == nil
 }
 
 // endpoints returns the endpoints of all servers that have a row.

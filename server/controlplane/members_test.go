@@ -29,7 +29,7 @@ func newRows(t *testing.T) *resources.Rows {
 
 // The row of a server that is gone stays for a while, in which the server may come back; then the row is removed.
 func TestMembersRemoveDead(t *testing.T) {
-	rows, alive := newRows(t), []string{"a", "b"}
+	rows, alive := newRows(t), []string{"1", "2"}
 	member := func(name string, last byte) *membership {
 		n := Network{Address: net.IPv4(192, 0, 2, last), Port: 6443, Members: crew{name, &alive}, Rows: rows}
 		m := n.membership()
@@ -40,8 +40,8 @@ func TestMembersRemoveDead(t *testing.T) {
 		}
 		return m
 	}
-	a := member("a", 1)
-	member("b", 2)
+	a := member("1", 1)
+	member("2", 2)
 	now := time.Unix(1_700_000_000, 0)
 	for i, step := range []struct {
 		after time.Duration
@@ -49,10 +49,10 @@ func TestMembersRemoveDead(t *testing.T) {
 		again time.Duration
 		rows  int
 	}{
-		{0, []string{"a", "b"}, 0, 2},
-		{0, []string{"a"}, deadAfter, 2},
-		{time.Second, []string{"a"}, deadAfter - time.Second, 2},
-		{time.Hour, []string{"a", "b"}, 0, 2}, // it came back in time
+		{0, []string{"1", "2"}, 0, 2},
+		{0, []string{"1"}, deadAfter, 2},
+		{time.Second, []string{"1"}, deadAfter - time.Second, 2},
+		{time.Hour, []string{"1", "2"}, 0, 2}, // it came back in time
 		{0, nil, deadAfter, 2},                // the asking server is alive
 		{deadAfter, nil, 0, 1},
 	} {
@@ -69,6 +69,28 @@ func TestMembersRemoveDead(t *testing.T) {
 	all, err := a.endpoints(t.Context())
 	if diff := cmp.Diff([]string{"192.0.2.1"}, grouped(all)[0].addresses); err != nil || diff != "" {
 		t.Error(err, diff)
+	}
+}
+
+// A server behind a pooler, whose row expires, is in no list of living servers: a server that connects directly leaves its row.
+func TestMembersOfBothKinds(t *testing.T) {
+	rows, alive := newRows(t), []string{"1"}
+	direct := Network{Address: net.IPv4(192, 0, 2, 1), Port: 6443, Members: crew{"1", &alive}, Rows: rows}.membership()
+	pooled := Network{Address: net.IPv4(192, 0, 2, 2), Port: 6443, Members: Expiring("0e6f5c5c-6a5e-4f0c-8f9e-3c1d9a7b2d11", time.Minute), Rows: rows}.membership()
+	for _, m := range []*membership{direct, pooled} {
+		if err := m.join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Unix(1_700_000_000, 0)
+	for range 2 {
+		if again, err := direct.removeDead(t.Context(), now); again != 0 || err != nil {
+			t.Errorf("again in %v, %v", again, err)
+		}
+		if all, err := direct.endpoints(t.Context()); err != nil || len(all) != 2 {
+			t.Errorf("%v, %v", all, err)
+		}
+		now = now.Add(time.Hour)
 	}
 }
 
