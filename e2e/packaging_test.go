@@ -5,11 +5,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/rowlock/rowlock/e2e/harness"
 )
 
 // TestPackagedMetrics checks that the server has each metric that alert rules and the dashboard name.
 func TestPackagedMetrics(t *testing.T) {
 	served := (kubectl{}).run(t, "get", "--raw", "/metrics")
+	keepsBackups := startServer(t, harness.RowlockOptions{Args: []string{"--backup-dir", t.TempDir()}})
+	served += (kubectl{}).run(t, "--kubeconfig", keepsBackups.Kubeconfig, "get", "--raw", "/metrics")
 	named := regexp.MustCompile(`\b(?:rowlock|apiserver|process)_[a-z_]+`)
 	for _, file := range []string{"../packaging/prometheus/rowlock.rules.yaml", "../packaging/grafana/rowlock.json"} {
 		text, err := os.ReadFile(file)
