@@ -284,5 +284,8 @@ func (a *Adoption) Write(dataDir string) (err error) {
 			return err
 		}
 	}
-	return os.Rename(partial, filepath.Join(dataDir, "pki"))
+	if err := os.Rename(partial, filepath.Join(dataDir, "pki")); err != nil {
+		return err
+	}
+	return files.Sync(dataDir)
 }

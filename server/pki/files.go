@@ -19,8 +19,16 @@ import (
 	"github.com/rowlock/rowlock/resources/files"
 )
 
-// writeFile replaces a file atomically: a process that reads it, also after a crash, finds the old content or the new.
-func writeFile(path string, data []byte, mode fs.FileMode) (err error) {
+// writeFile replaces a file atomically: a process that reads it, also after a crash, finds the old content or the new. When
+// it returns, the new content survives a power cut: clients get certificates of keys that were written before.
+func writeFile(path string, data []byte, mode fs.FileMode) error {
+	if err := replaceFile(path, data, mode); err != nil {
+		return err
+	}
+	return files.Sync(filepath.Dir(path))
+}
+
+func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
