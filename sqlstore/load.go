@@ -1,9 +1,11 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -33,14 +35,15 @@ const maxParts = 64
 const progressRows = 200_000
 
 // load reads every object, and returns the trees of all types with the state of the store at the same time. It may take
-// as long as rows keep coming. progress counts the objects, and report is called at intervals, by several goroutines.
-func (d *database) load(ctx context.Context, progress *Progress, report func(objects, about int64)) (map[string]*tree, meta, error) {
+// as long as rows keep coming. present returns the present tree of a type, whose objects are used where they are the
+// same. progress counts the objects, and report is called at intervals, by several goroutines.
+func (d *database) load(ctx context.Context, present func(string) *tree, progress *Progress, report func(objects, about int64)) (map[string]*tree, meta, error) {
 	bounded, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stalled := time.AfterFunc(d.limits.rows, cancel)
 	defer stalled.Stop()
 	progress.begin()
-	trees, m, err := d.loadAll(bounded, progress, func() {
+	trees, m, err := d.loadAll(bounded, present, progress, func() {
 		stalled.Reset(d.limits.rows)
 		if n := progress.read.Add(1); n%progressRows == 0 {
 			report(n, progress.about.Load())
@@ -52,7 +55,7 @@ func (d *database) load(ctx context.Context, progress *Progress, report func(obj
 	return trees, m, err
 }
 
-func (d *database) loadAll(ctx context.Context, progress *Progress, alive func()) (_ map[string]*tree, m meta, err error) {
+func (d *database) loadAll(ctx context.Context, present func(string) *tree, progress *Progress, alive func()) (_ map[string]*tree, m meta, err error) {
 	readers := 1
 	if runtime.GOMAXPROCS(0) > 1 {
 		var size int64
@@ -92,7 +95,7 @@ func (d *database) loadAll(ctx context.Context, progress *Progress, alive func()
 	all, ctx := errgroup.WithContext(ctx)
 	for i, tx := range views {
 		l := &loads[i]
-		l.alive, l.sealer = alive, d.sealer
+		l.alive, l.sealer, l.present = alive, d.sealer, present
 		all.Go(func() error {
 			for p := next.Add(1) - 1; p < int64(len(parts)); p = next.Add(1) - 1 {
 				from, to := d.objects.bound(parts[p].from), d.objects.bound(parts[p].to)
@@ -162,10 +165,12 @@ type loaded struct {
 // partLoader collects the objects that one of the readers finds, by type.
 type partLoader struct {
 	loader
-	alive func()
-	types map[string]*[]loaded
-	last  *[]loaded // of the type of the previous row
-	of    string
+	alive   func()
+	present func(string) *tree
+	types   map[string]*[]loaded
+	last    *[]loaded // of the type of the previous row
+	of      string
+	was     *tree // of that type
 }
 
 // take adds a row.
@@ -182,10 +187,23 @@ func (l *partLoader) take(scan func(...any) error) error {
 		if l.types[resource] == nil {
 			l.types[resource] = &[]loaded{}
 		}
-		l.last, l.of = l.types[resource], resource
+		l.last, l.of, l.was = l.types[resource], resource, l.present(resource)
 	}
-	*l.last = append(*l.last, found)
+	*l.last = append(*l.last, l.reuse(found))
 	return nil
+}
+
+// reuse takes the object of the present tree if it is the same, so that memory does not hold all objects twice while they
+// are loaded again. Its revision does not tell that: a restored database may have assigned it to something else.
+func (l *partLoader) reuse(found loaded) loaded {
+	was, _ := l.was.objects.Get(found.path)
+	if was == nil || was.Revision != found.object.Revision || was.Unreadable() != nil || found.object.Unreadable() != nil {
+		return found
+	}
+	if clear := was.Unpacked(); bytes.Equal(clear.Data, found.object.Data) && maps.Equal(clear.Fields, found.object.Fields) {
+		found.object = was
+	}
+	return found
 }
 
 func (l *partLoader) sort() {

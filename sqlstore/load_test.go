@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,7 +78,7 @@ func checkLoadInParts(t *testing.T, s *Store, objects int) {
 	want := describeAll(s)
 	for _, unit := range []int64{1, 37, 1 << 20} {
 		s.db.objects.unit = unit
-		trees, m, err := s.readTrees(context.Background())
+		trees, m, err := s.db.load(context.Background(), new(Store).tree, &Progress{}, func(_, _ int64) {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,4 +218,47 @@ func heapBytes() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// A cache that is loaded again keeps the objects that are the same, and takes the others from the database, also those
+// whose revision tells no difference.
+func TestReloadKeepsObjects(t *testing.T) {
+	h := newPostgresHarness(t)
+	s := h.store
+	made := mustCommit(t, s, createMap(t, "same"), createMap(t, "packed"), createMap(t, "other data"), createMap(t, "other fields"), createMap(t, "gone"))
+	conn := h.connect(t)
+	for _, statement := range []string{
+		`UPDATE objects SET data = replace(data, 'bench', 'rebuilt') WHERE name = 'other data'`,
+		`UPDATE objects SET fields = '{"a":"b"}' WHERE name = 'other fields'`,
+		`DELETE FROM objects WHERE name = 'gone'`,
+	} {
+		if tag, err := conn.Exec(t.Context(), statement); err != nil || tag.RowsAffected() != 1 {
+			t.Fatal(tag, err)
+		}
+	}
+	s.applying.Lock()
+	c := s.collection("configmaps")
+	edit := c.tree.Load().edit()
+	packed := made[1].Packed(slices.Clone[[]byte], func(set map[string]string) map[string]string { return set })
+	edit.set(packed.Path(), packed)
+	c.tree.Store(edit)
+	err := s.reload(t.Context())
+	s.applying.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := s.tree("configmaps").objects
+	for i, was := range []*resources.Object{made[0], packed, nil, nil, nil} {
+		o, _ := now.Get(made[i].Path())
+		if was != nil && o != was {
+			t.Errorf("%s was read again", made[i].Name)
+		}
+		if was == nil && o == made[i] {
+			t.Errorf("%s is what it was", made[i].Name)
+		}
+	}
+	changed, _ := now.Get(made[2].Path())
+	if fields, _ := now.Get(made[3].Path()); now.Len() != 4 || !strings.Contains(string(changed.Data), "rebuilt") || fields.Fields["a"] != "b" {
+		t.Errorf("%d objects, %s, %v", now.Len(), changed.Data, fields.Fields)
+	}
 }

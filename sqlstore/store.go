@@ -178,7 +178,7 @@ func (s *Store) load(ctx context.Context) error {
 
 // readTrees reads the present state of every type.
 func (s *Store) readTrees(ctx context.Context) (map[string]*tree, meta, error) {
-	trees, m, err := s.db.load(ctx, s.options.Progress, func(objects, about int64) {
+	trees, m, err := s.db.load(ctx, s.tree, s.options.Progress, func(objects, about int64) {
 		s.logger.Info("reading objects into memory", "objects", objects, "ofAbout", about)
 	})
 	for _, t := range trees {
