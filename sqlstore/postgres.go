@@ -22,7 +22,7 @@ import (
 
 const (
 	// postgresReaders is how many reads run at once. Reads are rare and short: the counter, and history beyond the log
-	// in memory. With the writer and the listener, a server has at most six connections, and three when it is idle.
+	// in memory. docs/postgres.md counts all connections of a server.
 	postgresReaders = 4
 	// connectTimeout is how long a connection to each host of the URL may take, unless the URL sets another time.
 	connectTimeout = 5 * time.Second
