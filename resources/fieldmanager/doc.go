@@ -12,7 +12,7 @@
 //	manager.go        Manager and its Config; when upstream's manager is called instead
 //	update.go         every write but Apply; apply.go, Server-Side Apply; write.go, the common part
 //	prune.go          the fields that an Apply removes
-//	timestamps.go     writes without effect
+//	timestamps.go     writes without effect; timestamps_raw.go, those to objects without a Go type
 //	upstream.go       upstream's manager and its type converter, made on first use
 //	entries.go        entries of managedFields: reading, matching, sorting, writing
 //	managed_untyped.go  entries in objects without a Go type

@@ -1,32 +1,42 @@
 package fieldmanager
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
 )
 
-// keepRawTimes is KeepTimestamps for objects without a Go type whose raw managedFields are equal except for the times. It does nothing
-// where they differ: their meaning may be the same.
+// keepRawTimes is KeepTimestamps for objects without a Go type whose managedFields are usual. It does nothing to others, because entries that
+// differ may have the same meaning.
 func keepRawTimes(live, obj runtime.Object) (done bool) {
-	if !fastpath.ManagedFields.On() {
+	was, ok := live.(*unstructured.Unstructured)
+	is, ok2 := obj.(*unstructured.Unstructured)
+	if !ok || !ok2 || !fastpath.ManagedFields.On() {
 		return false
 	}
-	before, after := rawEntries(live), rawEntries(obj)
-	if before == nil || len(before) != len(after) {
-		return false
+	before, after := rawEntries(was), rawEntries(is)
+	if len(before) != len(after) {
+		return true // upstream compares entries only if there are equally many
 	}
-	times := false
+	times, usual := false, true
 	for i := range before {
-		a, ok := before[i].(map[string]any)
-		b, isToo := after[i].(map[string]any)
-		if !ok || !isToo || !sameRaw(a, b) {
-			return false
+		a, _ := before[i].(map[string]any)
+		b, _ := after[i].(map[string]any)
+		areUsual := isUsual(a) && isUsual(b)
+		if areUsual && !sameRaw(a, b) {
+			return true
 		}
-		times = times || a["time"] != b["time"]
+		usual = usual && areUsual
+		times = times || areUsual && a["time"] != b["time"]
 	}
-	if !times || !equalButTimes(live, obj) {
+	switch {
+	case !usual:
+		fastpath.ManagedFields.Fallback()
+		return false
+	case !times || !equalButTimes(live, obj):
 		return true
 	}
 	kept := make([]any, len(after))
@@ -38,29 +48,49 @@ func keepRawTimes(live, obj runtime.Object) (done bool) {
 		}
 		kept[i] = entry
 	}
-	obj.(*unstructured.Unstructured).Object["metadata"].(map[string]any)["managedFields"] = kept
+	is.Object["metadata"].(map[string]any)["managedFields"] = kept
 	return true
 }
 
-// rawEntries are the managedFields of an object without a Go type. Nil: it has none, or is another one.
-func rawEntries(obj runtime.Object) []any {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return nil
-	}
+// rawEntries are the managedFields of an object.
+func rawEntries(u *unstructured.Unstructured) []any {
 	metadata, _ := u.Object["metadata"].(map[string]any)
 	entries, _ := metadata["managedFields"].([]any)
 	return entries
 }
 
-// sameRaw reports whether two entries are equal except for the time, which is a text.
+// isUsual reports whether upstream reads and writes an entry without any change to it.
+func isUsual(entry map[string]any) bool {
+	if entry == nil {
+		return false
+	}
+	for name, v := range entry {
+		text, _ := v.(string)
+		switch name {
+		case "manager", "operation", "apiVersion", "fieldsType", "subresource":
+			if text == "" {
+				return false
+			}
+		case "time":
+			if at, err := time.Parse(time.RFC3339, text); err != nil || at.IsZero() || at.UTC().Format(time.RFC3339) != text {
+				return false
+			}
+		case "fieldsV1":
+			if fields, ok := v.(map[string]any); !ok || fields == nil {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// sameRaw reports whether two entries are equal except for the time.
 func sameRaw(a, b map[string]any) bool {
 	names := 0
 	for name, v := range a {
 		if name == "time" {
-			if _, ok := v.(string); !ok {
-				return false
-			}
 			continue
 		}
 		if w, there := b[name]; !there || !equalUntyped(v, w) {
@@ -68,14 +98,10 @@ func sameRaw(a, b map[string]any) bool {
 		}
 		names++
 	}
-	for name, v := range b {
-		if name == "time" {
-			if _, ok := v.(string); !ok {
-				return false
-			}
-			continue
+	for name := range b {
+		if name != "time" {
+			names--
 		}
-		names--
 	}
 	return names == 0
 }
