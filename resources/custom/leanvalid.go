@@ -36,8 +36,10 @@ func (s *definitionStrategy) validateLean(ctx context.Context, crd *apiextension
 					d.parts.Add(part)
 				}
 			}
-			if valid || complete {
+			if complete {
 				fastpath.Definitions.Fallback()
+			}
+			if valid || complete {
 				return errs
 			}
 		}
@@ -79,11 +81,19 @@ func (s updateStrategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.O
 	if sameSchemas(now, before) || fastpath.Definitions.On() && s.whole.definitions.quiet.Has(specKey(nil, now)) {
 		return s.RESTUpdateStrategy.WarningsOnUpdate(ctx, withoutSchemas(now), withoutSchemas(before))
 	}
+	readForWarnings()
 	read, earlier := *now, *before
 	if err := errors.Join(restore(&read, readProps), restore(&earlier, readProps)); err != nil {
 		return nil // validation has restored them before
 	}
 	return s.RESTUpdateStrategy.WarningsOnUpdate(ctx, &read, &earlier)
+}
+
+// readForWarnings counts a definition whose schemas upstream reads for warnings.
+func readForWarnings() {
+	if fastpath.Definitions.On() {
+		fastpath.Definitions.Fallback()
+	}
 }
 
 // sameSchemas reports whether two definitions have equally many versions with the same schemas, all of them text. A top-level schema stands
@@ -157,6 +167,7 @@ func (s *definitionStrategy) WarningsOnCreate(ctx context.Context, obj runtime.O
 	if fastpath.Definitions.On() && s.definitions.quiet.Has(specKey(nil, crd)) {
 		return s.RESTCreateStrategy.WarningsOnCreate(ctx, withoutSchemas(crd))
 	}
+	readForWarnings()
 	read := *crd
 	if err := restore(&read, readProps); err != nil {
 		return nil // validation has restored it before

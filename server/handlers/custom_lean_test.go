@@ -151,22 +151,32 @@ func TestWhatWasNewIsKnown(t *testing.T) {
 	t.Cleanup(fastpath.Definitions.Turn(true))
 	t.Cleanup(fastpath.DefinitionSchemas.Turn(true))
 	a := newAPI(t)
-	around := aroundParts()
-	body := leanDefinition(around[0], around[1])
-	validated := func(n int64, e exchange) {
+	// Nothing in these schemas is plain, so their first validation reads all of them.
+	spec := func(most int) string {
+		return fmt.Sprintf(`{"type":"object","properties":{"spec":{"type":"object","maxProperties":%d,"not":{"required":["x"]},"properties":{"size":{"type":"integer",
+			"description":"a text that makes a part long enough to be worth it, which is some hundred characters or more"}}}}}`, most)
+	}
+	body := leanDefinition(spec(2), spec(3))
+	read := func(n int64, e exchange) {
 		t.Helper()
 		before := fastpath.Definitions.Fallbacks()
 		a.run(e)
 		if got := fastpath.Definitions.Fallbacks() - before; got != n {
-			t.Errorf("%s: schemas were validated %d times, want %d", e.do, got, n)
+			t.Errorf("%s: schemas were read as a whole %d times, want %d", e.do, got, n)
 		}
 	}
 	other := strings.ReplaceAll(body, "example.com", "example.org")
-	validated(1, exchange{do: "POST " + definitions, body: body, code: 201})
-	validated(0, exchange{do: "POST " + definitions, body: other, code: 201})
-	validated(0, exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: `{"metadata":{"labels":{"a":"b"}}}`, code: 200})
-	validated(1, exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: `{"spec":{"names":{"shortNames":["w"]},"scope":"Namespaced",
-		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":` + around[0] + `}}]}}`, code: 200})
+	read(1, exchange{do: "POST " + definitions, body: body, code: 201})
+	read(0, exchange{do: "POST " + definitions, body: other, code: 201})
+	read(0, exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: `{"metadata":{"labels":{"a":"b"}}}`, code: 200})
+	versions := func(schema string) exchange {
+		return exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: `{"spec":{"names":{"shortNames":["w"]},"scope":"Namespaced",
+			"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":` + schema + `}}]}}`, code: 200}
+	}
+	read(0, versions(spec(2)))
+	read(1, versions(spec(4)))
+	unknown := strings.Replace(strings.ReplaceAll(body, "example.com", "example.net"), `"type":"integer",`, `"type":"integer","format":"unknown",`, 1)
+	read(1, exchange{do: "POST " + definitions, body: unknown, code: 201}) // for the warning about the format; the second schema is known
 }
 
 // Admission policies see the schemas of a new definition, and errors in a schema are the usual ones.

@@ -181,7 +181,7 @@ func (c *namespaces) deleteObject(ctx context.Context, t *resources.Type, o *res
 func (r *remaining) add(t *resources.Type, s resources.Snapshot, namespace string) (kept bool) {
 	s.Ascend(namespace, "", func(o *resources.Object) bool {
 		r.count[t.GroupResource]++
-		for f := range finalizers(o.Data) {
+		for _, f := range finalizers(o.Data) {
 			r.finalizers[f]++
 			kept = true
 		}

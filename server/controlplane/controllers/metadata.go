@@ -2,11 +2,8 @@ package controllers
 
 import (
 	"encoding/json"
-	"iter"
-	"slices"
 	"strings"
 
-	"github.com/tidwall/gjson"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -47,20 +44,24 @@ func readMetadata(data []byte) metadata {
 		return decodeMetadata(data)
 	}
 	var m metadata
-	text := jsonscan.New(data)
-	read := false
-	text.Members(func(name string) bool {
-		if name != "metadata" {
-			return text.Skip()
-		}
-		read = text.Members(func(name string) bool { return m.read(name, &text) })
-		return false
-	})
-	if !read {
+	if !scanMetadata(data, m.read) {
 		fastpath.Owners.Fallback()
 		return decodeMetadata(data)
 	}
 	return m
+}
+
+// scanMetadata calls read with each member of an object's metadata. False: read returned false, or there is no metadata.
+func scanMetadata(data []byte, read func(name string, text *jsonscan.Scanner) bool) (ok bool) {
+	text := jsonscan.New(data)
+	text.Members(func(name string) bool {
+		if name != "metadata" {
+			return text.Skip()
+		}
+		ok = text.Members(func(name string) bool { return read(name, &text) })
+		return false
+	})
+	return ok
 }
 
 // read reads a member of metadata.
@@ -144,13 +145,26 @@ func decodePartial(data []byte) *metav1.PartialObjectMetadata {
 
 func isDeleting(data []byte) bool { return readMetadata(data).deleting }
 
-func finalizers(data []byte) iter.Seq[string] {
+// finalizers returns the finalizers of a stored object.
+func finalizers(data []byte) []string {
 	if !fastpath.Owners.On() {
-		return slices.Values(decodePartial(data).Finalizers)
+		return decodePartial(data).Finalizers
 	}
-	return func(yield func(string) bool) {
-		gjson.GetBytes(data, "metadata.finalizers").ForEach(func(_, f gjson.Result) bool { return yield(f.Str) })
+	var names []string
+	if !scanMetadata(data, func(name string, text *jsonscan.Scanner) bool {
+		if name != "finalizers" {
+			return text.Skip()
+		}
+		return text.Elements(func() bool {
+			f, ok := readClone(text)
+			names = append(names, f)
+			return ok
+		})
+	}) {
+		fastpath.Owners.Fallback()
+		return decodePartial(data).Finalizers
 	}
+	return names
 }
 
 // ownersOf returns the owners that readMetadata would read from the stored form.

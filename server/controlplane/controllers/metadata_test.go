@@ -47,7 +47,7 @@ func FuzzReadMetadata(f *testing.F) {
 		}
 		read := func(on bool) (metadata, bool, []string) {
 			defer fastpath.Owners.Turn(on)()
-			return readMetadata(data), isDeleting(data), slices.Collect(finalizers(data))
+			return readMetadata(data), isDeleting(data), finalizers(data)
 		}
 		fast, fastDeleting, fastFinalizers := read(true)
 		plain, plainDeleting, plainFinalizers := read(false)
@@ -55,6 +55,19 @@ func FuzzReadMetadata(f *testing.F) {
 			t.Errorf("%s: %+v %t %q, decoded %+v %t %q", data, fast, fastDeleting, fastFinalizers, plain, plainDeleting, plainFinalizers)
 		}
 	})
+}
+
+// Bytes of an unusual form are decoded, and count.
+func TestOwnersAreCounted(t *testing.T) {
+	t.Cleanup(fastpath.Owners.Turn(true))
+	usual, unusual := []byte(`{"metadata":{"uid":"u","finalizers":["a","b"]}}`), []byte(`{"metadata":{"uid":"u","finalizers":null}}`)
+	before := fastpath.Owners.Fallbacks()
+	if got := finalizers(usual); !slices.Equal(got, []string{"a", "b"}) || readMetadata(usual).uid != "u" || fastpath.Owners.Fallbacks() != before {
+		t.Errorf("got %q, and %d fallbacks", got, fastpath.Owners.Fallbacks()-before)
+	}
+	if got := finalizers(unusual); len(got) > 0 || readMetadata(unusual).uid != "u" || fastpath.Owners.Fallbacks() != before+2 {
+		t.Errorf("got %q, and %d fallbacks", got, fastpath.Owners.Fallbacks()-before)
+	}
 }
 
 // A truncated object is never stored; reading it tells whether the bytes were decoded.
