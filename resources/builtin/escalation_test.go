@@ -25,14 +25,17 @@ import (
 	registryvalidation "k8s.io/kubernetes/pkg/registry/rbac/validation"
 )
 
-func someOf(r *rand.Rand, of ...string) (some []string) {
+// choices chooses a number below n.
+type choices interface{ IntN(n int) int }
+
+func someOf(r choices, of ...string) (some []string) {
 	for range r.IntN(4) {
 		some = append(some, of[r.IntN(len(of))])
 	}
 	return some
 }
 
-func randomRules(r *rand.Rand, most int) (rules []rbacv1.PolicyRule) {
+func randomRules(r choices, most int) (rules []rbacv1.PolicyRule) {
 	for range r.IntN(most) {
 		rules = append(rules, rbacv1.PolicyRule{
 			Verbs: someOf(r, "get", "list", "*", ""), APIGroups: someOf(r, "", "apps", "*"),
@@ -49,25 +52,31 @@ func TestCoverage(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	some := 0
 	for range 20_000 {
-		owner, given := randomRules(r, 8), randomRules(r, 4)
-		c := newCoverage(t.Context(), owner)
-		for i := range given {
-			c.add(&given[i])
-		}
-		covered, missing := validation.Covers(owner, given)
-		if len(missing) == 0 {
-			missing = nil
-		}
-		if covered && len(given) > 1 {
+		if compareCoverage(t, r) {
 			some++
-		}
-		if diff := cmp.Diff(missing, c.uncovered); diff != "" || c.stopped {
-			t.Fatalf("owner %v\ngiven %v\n%s", owner, given, diff)
 		}
 	}
 	if some < 100 {
 		t.Errorf("only %d comparisons found all rules covered", some)
 	}
+}
+
+// compareCoverage compares rules with those of a user, and reports whether there were some, all covered.
+func compareCoverage(t *testing.T, r choices) bool {
+	t.Helper()
+	owner, given := randomRules(r, 8), randomRules(r, 4)
+	c := newCoverage(t.Context(), owner)
+	for i := range given {
+		c.add(&given[i])
+	}
+	covered, missing := validation.Covers(owner, given)
+	if len(missing) == 0 {
+		missing = nil
+	}
+	if diff := cmp.Diff(missing, c.uncovered); diff != "" || c.stopped {
+		t.Fatalf("owner %v\ngiven %v\n%s", owner, given, diff)
+	}
+	return covered && len(given) > 1
 }
 
 func numbered(prefix string, n int) []string {
@@ -220,31 +229,10 @@ func TestEscalationAsUpstream(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var refused, permitted int
 	for range 20_000 {
-		rules := held{rules: randomRules(r, 8), roles: map[string][]rbacv1.PolicyRule{"/a": randomRules(r, 4), "ns/a": randomRules(r, 4)}}
-		switch r.IntN(4) {
-		case 0:
-			rules.err = errors.New("a role is missing")
-		case 1:
-			rules.rules = append(rules.rules, fullAuthority...)
-		}
-		obj, old := randomRBAC(r)
-		who := &user.DefaultInfo{Name: "jane", Groups: []string{"g"}}
-		if r.IntN(20) == 0 {
-			who.Groups = append(who.Groups, user.SystemPrivilegedGroup)
-		}
-		ctx := genericapirequest.WithUser(t.Context(), who)
-		if _, namespaced := obj.(*rbac.RoleBinding); namespaced || r.IntN(2) == 0 {
-			ctx = genericapirequest.WithNamespace(ctx, "ns")
-		}
-		p := Parts{Rules: rules}
-		got, want := escalation{p}.check(ctx, obj, old), upstreams(ctx, p, obj, old)
-		if diff := cmp.Diff(fmt.Sprintf("%T %[1]v", want), fmt.Sprintf("%T %[1]v", got)); diff != "" {
-			t.Fatalf("%T %[1]v, before %v, rules %v:\n%s", obj, old, rules, diff)
-		}
-		if got != nil {
-			refused++
-		} else {
+		if compareEscalation(t, r) {
 			permitted++
+		} else {
+			refused++
 		}
 	}
 	if refused < 1000 || permitted < 1000 {
@@ -252,8 +240,35 @@ func TestEscalationAsUpstream(t *testing.T) {
 	}
 }
 
+// compareEscalation compares the answer about a write of a role or binding, and reports whether it was permitted.
+func compareEscalation(t *testing.T, r choices) bool {
+	t.Helper()
+	rules := held{rules: randomRules(r, 8), roles: map[string][]rbacv1.PolicyRule{"/a": randomRules(r, 4), "ns/a": randomRules(r, 4)}}
+	switch r.IntN(4) {
+	case 0:
+		rules.err = errors.New("a role is missing")
+	case 1:
+		rules.rules = append(rules.rules, fullAuthority...)
+	}
+	obj, old := randomRBAC(r)
+	who := &user.DefaultInfo{Name: "jane", Groups: []string{"g"}}
+	if r.IntN(20) == 0 {
+		who.Groups = append(who.Groups, user.SystemPrivilegedGroup)
+	}
+	ctx := genericapirequest.WithUser(t.Context(), who)
+	if _, namespaced := obj.(*rbac.RoleBinding); namespaced || r.IntN(2) == 0 {
+		ctx = genericapirequest.WithNamespace(ctx, "ns")
+	}
+	p := Parts{Rules: rules}
+	got, want := escalation{p}.check(ctx, obj, old), upstreams(ctx, p, obj, old)
+	if diff := cmp.Diff(fmt.Sprintf("%T %[1]v", want), fmt.Sprintf("%T %[1]v", got)); diff != "" {
+		t.Fatalf("%T %[1]v, before %v, rules %v:\n%s", obj, old, rules, diff)
+	}
+	return got == nil
+}
+
 // randomRBAC returns a role or binding, and its state before an update or nil.
-func randomRBAC(r *rand.Rand) (obj, old runtime.Object) {
+func randomRBAC(r choices) (obj, old runtime.Object) {
 	rules := func() (rules []rbac.PolicyRule) {
 		for _, of := range randomRules(r, 3) {
 			rules = append(rules, rbac.PolicyRule{Verbs: of.Verbs, APIGroups: of.APIGroups, Resources: of.Resources, ResourceNames: of.ResourceNames,
@@ -262,17 +277,15 @@ func randomRBAC(r *rand.Rand) (obj, old runtime.Object) {
 		return rules
 	}
 	m := metav1.ObjectMeta{Name: "x"}
-	some := func() runtime.Object {
-		switch kind := r.IntN(2); {
-		case kind == 0:
-			c := &rbac.ClusterRole{ObjectMeta: m, Rules: rules()}
-			if r.IntN(4) == 0 {
-				c.AggregationRule = &rbac.AggregationRule{ClusterRoleSelectors: make([]metav1.LabelSelector, r.IntN(2))}
-			}
-			return c
-		default:
+	some := func(kind int) runtime.Object {
+		if kind > 0 {
 			return &rbac.Role{ObjectMeta: m, Rules: rules()}
 		}
+		c := &rbac.ClusterRole{ObjectMeta: m, Rules: rules()}
+		if r.IntN(4) == 0 {
+			c.AggregationRule = &rbac.AggregationRule{ClusterRoleSelectors: make([]metav1.LabelSelector, r.IntN(2))}
+		}
+		return c
 	}
 	ref := func() rbac.RoleRef {
 		return rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: someOfOne(r, "a", "b")}
@@ -283,8 +296,8 @@ func randomRBAC(r *rand.Rand) (obj, old runtime.Object) {
 	case 1:
 		obj, old = &rbac.ClusterRoleBinding{ObjectMeta: m, RoleRef: ref()}, &rbac.ClusterRoleBinding{ObjectMeta: m, RoleRef: ref()}
 	default:
-		for obj, old = some(), some(); fmt.Sprintf("%T", obj) != fmt.Sprintf("%T", old); old = some() {
-		}
+		kind := r.IntN(2)
+		obj, old = some(kind), some(kind)
 	}
 	switch r.IntN(4) {
 	case 0:
@@ -296,7 +309,7 @@ func randomRBAC(r *rand.Rand) (obj, old runtime.Object) {
 	return obj, old
 }
 
-func someOfOne(r *rand.Rand, of ...string) string { return of[r.IntN(len(of))] }
+func someOfOne(r choices, of ...string) string { return of[r.IntN(len(of))] }
 
 // A refusal begins with upstream's words and is of bounded size.
 func TestEscalationOfManyCombinations(t *testing.T) {

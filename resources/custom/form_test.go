@@ -13,10 +13,13 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// edited is a definition of Things in three versions that is edited at random, with the objects that were stored by it.
+// choices chooses a number below n.
+type choices interface{ IntN(n int) int }
+
+// edited is a definition of Things in three versions that is edited by choice, with the objects that were stored by it.
 type edited struct {
 	*testing.T
-	rand     *rand.Rand
+	rand     choices
 	compiled *compiled
 	schemas  map[string]map[string]any
 	storage  string
@@ -24,6 +27,8 @@ type edited struct {
 	revision int64
 	now      *definition
 	objects  []*resources.Object
+	// kept and changed count the forms of versions after an edit; keptDifferent, those kept although another schema was edited.
+	kept, keptDifferent, changed int
 }
 
 var threeVersions = []string{"v1", "v2", "v3"}
@@ -171,67 +176,112 @@ func made(t *resources.Type, o *resources.Object) ([]byte, error) {
 // A version that keeps its form when the definition is edited shows every object by the same bytes, which are also those of an object without
 // kept forms. Some edits keep the form.
 func TestSameFormSameBytes(t *testing.T) {
-	kept, keptDifferent, changed := 0, 0, 0
+	var kept, keptDifferent, changed int
 	for seed := range uint64(80) {
-		e := &edited{T: t, rand: rand.New(rand.NewPCG(seed, 9)), compiled: &compiled{room: compiledRoom}, schemas: map[string]map[string]any{}, storage: "v1"}
-		for _, v := range threeVersions {
-			e.schemas[v] = e.schema(3)
-			if seed%4 == 0 {
-				e.schemas[v] = e.schemas["v1"] // one schema for all versions, and each edit of it changes all
-			}
-		}
-		e.commit()
+		e := newEdited(t, rand.New(rand.NewPCG(seed, 9)), seed%4 == 0)
 		for range 12 {
-			for range 3 {
-				e.write()
-			}
-			before, shapes := e.now, fmt.Sprint(e.now.sums)
-			looks := map[string]string{}
-			for _, v := range threeVersions {
-				for _, o := range e.objects {
-					looks[v+o.Name] = look(t, before.types.of(v), o)
-				}
-			}
-			edits := e.rand.IntN(4) // of a schema, of the storage version, or of both
-			if edits < 2 {
-				e.storage = threeVersions[e.rand.IntN(3)]
-			}
-			if edits > 0 {
-				v := threeVersions[e.rand.IntN(3)]
-				e.schemas[v] = e.edit(e.schemas[v], 3)
-			}
-			e.commit()
-			// A request that began under the earlier definition encodes an object that was stored by the later one, and keeps the result.
-			e.write()
-			for _, v := range threeVersions {
-				_, _ = shown(before.types.of(v), e.objects[len(e.objects)-1])
-			}
-			for _, v := range threeVersions {
-				is := e.now.types.of(v)
-				same := is.Form == before.types.of(v).Form
-				switch {
-				case !same:
-					changed++
-				case shapes != fmt.Sprint(e.now.sums):
-					keptDifferent++
-				default:
-					kept++
-				}
-				for _, o := range e.objects {
-					now := look(t, is, o)
-					if fresh, err := made(is, o); err != nil || now != string(fresh) {
-						t.Fatalf("seed %d: %s is shown in %s as %s, it is %s: %v", seed, o.Data, v, now, fresh, err)
-					}
-					if was, there := looks[v+o.Name]; same && there && now != was {
-						t.Fatalf("seed %d: %s keeps its form, and %s is\n%s, it was\n%s", seed, v, o.Data, now, looks[v+o.Name])
-					}
-				}
-			}
+			e.round()
 		}
+		kept, keptDifferent, changed = kept+e.kept, keptDifferent+e.keptDifferent, changed+e.changed
 	}
 	t.Logf("forms kept: %d, of which another schema changed: %d; changed: %d", kept+keptDifferent, keptDifferent, changed)
 	if min(kept, keptDifferent, changed) < 100 {
 		t.Error("that is too one-sided a choice")
+	}
+}
+
+// FuzzSameForm is TestSameFormSameBytes with schemas, edits and objects of any bytes.
+func FuzzSameForm(f *testing.F) {
+	random := rand.NewChaCha8([32]byte{1})
+	for n := range 20 {
+		seed := make([]byte, 50*n)
+		_, _ = random.Read(seed)
+		f.Add(seed, n%4 == 0)
+	}
+	f.Fuzz(func(t *testing.T, bytes []byte, alike bool) {
+		from := chosen(bytes[:min(len(bytes), 2000)])
+		e := newEdited(t, &from, alike)
+		for range 12 {
+			if e.round(); len(from) == 0 {
+				break
+			}
+		}
+	})
+}
+
+// chosen are choices by bytes, and the first choice when there are none left.
+type chosen []byte
+
+// IntN implements choices.
+func (c *chosen) IntN(n int) int {
+	if len(*c) == 0 {
+		return 0
+	}
+	one := int((*c)[0]) % n
+	*c = (*c)[1:]
+	return one
+}
+
+// newEdited makes a definition; alike: with one schema for all versions, so that an edit changes all.
+func newEdited(t *testing.T, r choices, alike bool) *edited {
+	e := &edited{T: t, rand: r, compiled: &compiled{room: compiledRoom}, schemas: map[string]map[string]any{}, storage: "v1"}
+	for _, v := range threeVersions {
+		e.schemas[v] = e.schema(3)
+		if alike {
+			e.schemas[v] = e.schemas["v1"]
+		}
+	}
+	e.commit()
+	return e
+}
+
+// round stores some objects, edits the definition, and compares how both definitions show the objects.
+func (e *edited) round() {
+	e.Helper()
+	for range 3 {
+		e.write()
+	}
+	before, shapes := e.now, fmt.Sprint(e.now.sums)
+	looks := map[string]string{}
+	for _, v := range threeVersions {
+		for _, o := range e.objects {
+			looks[v+o.Name] = look(e.T, before.types.of(v), o)
+		}
+	}
+	edits := e.rand.IntN(4) // of a schema, of the storage version, or of both
+	if edits < 2 {
+		e.storage = threeVersions[e.rand.IntN(3)]
+	}
+	if edits > 0 {
+		v := threeVersions[e.rand.IntN(3)]
+		e.schemas[v] = e.edit(e.schemas[v], 3)
+	}
+	e.commit()
+	// A request that began under the earlier definition encodes an object that was stored by the later one, and keeps the result.
+	e.write()
+	for _, v := range threeVersions {
+		_, _ = shown(before.types.of(v), e.objects[len(e.objects)-1])
+	}
+	for _, v := range threeVersions {
+		is := e.now.types.of(v)
+		same := is.Form == before.types.of(v).Form
+		switch {
+		case !same:
+			e.changed++
+		case shapes != fmt.Sprint(e.now.sums):
+			e.keptDifferent++
+		default:
+			e.kept++
+		}
+		for _, o := range e.objects {
+			now := look(e.T, is, o)
+			if fresh, err := made(is, o); err != nil || now != string(fresh) {
+				e.Fatalf("%s is shown in %s as %s, it is %s: %v", o.Data, v, now, fresh, err)
+			}
+			if was, there := looks[v+o.Name]; same && there && now != was {
+				e.Fatalf("%s keeps its form, and %s is\n%s, it was\n%s", v, o.Data, now, looks[v+o.Name])
+			}
+		}
 	}
 }
 

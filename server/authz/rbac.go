@@ -175,7 +175,7 @@ func newQuestion(a authorizer.Attributes) question {
 
 // allowed tells whether one of the rules allows the request. It is upstream's RuleAllows
 // (k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac), except that it joins resource and subresource once, not for every rule, and
-// first compares what fewest rules match. A differential test compares the two.
+// first compares what fewest rules match. FuzzRBACIsUpstreams compares the two.
 func (q *question) allowed(rules []rbacv1.PolicyRule) bool {
 	for i := range rules {
 		rule := &rules[i]

@@ -67,12 +67,16 @@ func (l lists) ListClusterRoleBindings(context.Context) (all []*rbacv1.ClusterRo
 	return all, nil
 }
 
-// policies are random roles and bindings, in a store and as lists.
+// policies are roles and bindings by choice, as lists and in whatever change changes.
 type policies struct {
 	fixture
 	lists
-	*rand.Rand
+	choices
+	change func(resources.Op, resources.Write)
 }
+
+// choices chooses a number below n.
+type choices interface{ IntN(n int) int }
 
 func (p policies) some(from ...string) (list []string) {
 	for range 1 + p.IntN(2) {
@@ -87,8 +91,8 @@ var (
 	someUsers  = []string{"ann", "bob", "system:serviceaccount:a:sa", "system:serviceaccount:b:sa"}
 	someGroups = []string{"g1", "g2", "system:authenticated"}
 	someVerbs  = []string{"get", "list", "create", "*", "escalate"}
-	someKinds  = []string{"pods", "pods/log", "*/scale", "secrets", "*", "deployments", "pods/*"}
-	somePaths  = []string{"/healthz", "/healthz/*", "/api*", "*", "/metrics"}
+	someKinds  = []string{"pods", "pods/log", "*/scale", "secrets", "*", "deployments", "pods/*", "*/*", "/log", "*/", "", "log"}
+	somePaths  = []string{"/healthz", "/healthz/*", "/api*", "*", "/metrics", "/heal**", ""}
 	someNames  = []string{"x", "y"}
 	spaces     = []string{"a", "b"}
 )
@@ -109,7 +113,9 @@ func (p policies) rules() (rules []rbacv1.PolicyRule) {
 
 func (p policies) subjects() (subjects []rbacv1.Subject) {
 	for range p.IntN(6) {
-		switch p.IntN(3) {
+		switch p.IntN(4) {
+		case 3:
+			subjects = append(subjects, rbacv1.Subject{Kind: "Other", Name: p.one(someUsers...)})
 		case 0:
 			subjects = append(subjects, rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: p.one(someUsers...)})
 		case 1:
@@ -126,7 +132,7 @@ func (p policies) step() {
 	p.Helper()
 	space, name := p.one(spaces...), p.one("1", "2", "3")
 	m := metav1.ObjectMeta{Name: name}
-	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: p.one("Role", "ClusterRole"), Name: p.one("1", "2", "3", "none")}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: p.one("Role", "ClusterRole", "ClusterRole", "Other"), Name: p.one("1", "2", "3", "none")}
 	gone := p.IntN(6) == 0
 	switch p.IntN(4) {
 	case 0:
@@ -136,7 +142,6 @@ func (p policies) step() {
 		m.Namespace = space
 		put(p, p.roles, roles, space+"/"+name, &rbacv1.Role{ObjectMeta: m, Rules: p.rules()}, gone)
 	case 2:
-		ref.Kind = "ClusterRole"
 		put(p, p.clusterRoleBindings, clusterRoleBindings, name, &rbacv1.ClusterRoleBinding{ObjectMeta: m, RoleRef: ref, Subjects: p.subjects()}, gone)
 	case 3:
 		m.Namespace = space
@@ -146,21 +151,21 @@ func (p policies) step() {
 
 func put[T runtime.Object](p policies, in map[string]T, resource, key string, obj T, gone bool) {
 	p.Helper()
-	w := p.write(resource, obj)
+	op := resources.Create
 	_, there := in[key]
 	switch {
 	case gone && !there:
 		return
 	case gone:
 		delete(in, key)
-		w = p.now(resources.Delete, w)
-	case there:
-		w = p.now(resources.Update, w)
-	}
-	if !gone {
+		op = resources.Delete
+	default:
 		in[key] = obj
+		if there {
+			op = resources.Update
+		}
 	}
-	p.commit(w)
+	p.change(op, p.write(resource, obj))
 }
 
 func (p policies) question() authorizer.AttributesRecord {
@@ -174,7 +179,7 @@ func (p policies) question() authorizer.AttributesRecord {
 		return authorizer.AttributesRecord{User: who, Verb: p.one("get", "list"), Path: p.one("/healthz", "/healthz/etcd", "/api/v1", "/metrics", "/x")}
 	}
 	q := ask(who, p.one("get", "list", "create", "delete"), p.one("a", "b", ""), p.one("pods", "secrets", "deployments"), p.one("x", "y", ""))
-	q.APIGroup, q.Subresource = p.one("", "apps"), p.one("", "", "log", "scale")
+	q.APIGroup, q.Subresource = p.one("", "apps"), p.one("", "", "log", "scale", "*")
 	return q
 }
 
@@ -191,24 +196,19 @@ func TestRBACIsUpstreams(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			p := policies{newFixture(t), newLists(), rand.New(rand.NewPCG(seed, 1))}
-			ours, theirs := authz.NewRBAC(p.store), rbac.New(p.lists, p.lists, p.lists, p.lists)
+			p := policies{fixture: newFixture(t), lists: newLists(), choices: rand.New(rand.NewPCG(seed, 1))}
+			p.change = func(op resources.Op, w resources.Write) {
+				if op != resources.Create {
+					w = p.now(op, w)
+				}
+				p.commit(w)
+			}
+			ours := authz.NewRBAC(p.store)
 			allow := 0
 			for range 150 {
 				p.step()
 				for range 30 {
-					q := p.question()
-					want, wantReason, _ := theirs.Authorize(t.Context(), q)
-					got, reason, err := ours.Authorize(t.Context(), q)
-					if got != want || err != nil {
-						t.Fatalf("%+v of %+v: %v %v, want %v %s", q, q.User, got, err, want, wantReason)
-					}
-					if got == authorizer.DecisionAllow {
-						allow++
-					} else if diff := cmp.Diff(words(wantReason), words(reason)); diff != "" {
-						t.Fatalf("%+v of %+v (-want +got):\n%s", q, q.User, diff)
-					}
-					p.compareRules(q.User, q.Namespace, ours, theirs)
+					allow += p.compare(ours)
 				}
 			}
 			if allow < 100 {
@@ -216,6 +216,65 @@ func TestRBACIsUpstreams(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzRBACIsUpstreams is TestRBACIsUpstreams with policies, changes and requests of any bytes.
+func FuzzRBACIsUpstreams(f *testing.F) {
+	random := rand.NewChaCha8([32]byte{1})
+	for n := range 20 {
+		seed := make([]byte, 40*n)
+		_, _ = random.Read(seed)
+		f.Add(seed)
+	}
+	catalog := fixtureOf(f, nil).catalog
+	f.Fuzz(func(t *testing.T, bytes []byte) {
+		bytes = bytes[:min(len(bytes), 2000)]
+		chosen := &chosen{bytes}
+		p := policies{fixture: fixture{t, nil, catalog}, lists: newLists(), choices: chosen}
+		ours, apply := authz.NewDetachedRBAC()
+		p.change = func(op resources.Op, w resources.Write) {
+			if err := apply(&resources.Event{Op: op, Object: resources.NewObject(w.Key, w.Draft, 1)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for len(chosen.bytes) > 0 {
+			p.step()
+			for range 1 + p.IntN(3) {
+				p.compare(ours)
+			}
+		}
+	})
+}
+
+// chosen are choices by bytes, and the first choice when there are none left.
+type chosen struct{ bytes []byte }
+
+// IntN implements choices.
+func (c *chosen) IntN(n int) int {
+	if len(c.bytes) == 0 {
+		return 0
+	}
+	one := int(c.bytes[0]) % n
+	c.bytes = c.bytes[1:]
+	return one
+}
+
+// compare compares the decision about a request, and the rules of its user, with upstream's. It returns 1 if the request was allowed.
+func (p policies) compare(ours *authz.RBAC) (allow int) {
+	p.Helper()
+	theirs, q := rbac.New(p.lists, p.lists, p.lists, p.lists), p.question()
+	want, wantReason, _ := theirs.Authorize(p.Context(), q)
+	got, reason, err := ours.Authorize(p.Context(), q)
+	if got != want || err != nil {
+		p.Fatalf("%+v of %+v: %v %v, want %v %s", q, q.User, got, err, want, wantReason)
+	}
+	if got == authorizer.DecisionAllow {
+		allow = 1
+	} else if diff := cmp.Diff(words(wantReason), words(reason)); diff != "" {
+		p.Fatalf("%+v of %+v (-want +got):\n%s", q, q.User, diff)
+	}
+	p.compareRules(q.User, q.Namespace, ours, theirs)
+	return allow
 }
 
 func (p policies) compareRules(who user.Info, namespace string, ours, theirs authorizer.RuleResolver) {

@@ -1,0 +1,10 @@
+package authz
+
+import "github.com/rowlock/rowlock/resources"
+
+// NewDetachedRBAC returns an authorizer without a store, and a function that applies changes.
+func NewDetachedRBAC() (r *RBAC, apply func(...*resources.Event) error) {
+	r = NewRBAC(nil)
+	r.feed.applied.Store(r.feed.woken.Load())
+	return r, func(events ...*resources.Event) error { return r.policy.apply(events) }
+}
