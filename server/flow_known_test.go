@@ -116,7 +116,11 @@ func TestFlowKnownAgreesWithUpstream(t *testing.T) {
 	}
 }
 
-func randomFlows(random *rand.Rand, users []string, round int) (schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration) {
+// choices chooses a number below n.
+type choices interface{ IntN(n int) int }
+
+// randomFlows are FlowSchemas and levels whose UIDs have the round.
+func randomFlows(random choices, users []string, round int) (schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration) {
 	one := func(of ...string) []string { return []string{of[random.IntN(len(of))]} }
 	for i := range 1 + random.IntN(3) {
 		level := bootstrap.SuggestedPriorityLevelConfigurationGlobalDefault.DeepCopy()
@@ -130,13 +134,13 @@ func randomFlows(random *rand.Rand, users []string, round int) (schemas []*flowc
 			subject = flowcontrolv1.Subject{Kind: flowcontrolv1.SubjectKindServiceAccount,
 				ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: parts[2], Name: one(parts[3], "*")[0]}}
 		} else if random.IntN(2) == 0 {
-			subject = flowcontrolv1.Subject{Kind: flowcontrolv1.SubjectKindGroup, Group: &flowcontrolv1.GroupSubject{Name: one("system:authenticated", "system:masters")[0]}}
+			subject = flowcontrolv1.Subject{Kind: flowcontrolv1.SubjectKindGroup, Group: &flowcontrolv1.GroupSubject{Name: one("system:authenticated", "system:masters", "dogs", "cats")[0]}}
 		}
 		rule := flowcontrolv1.PolicyRulesWithSubjects{Subjects: []flowcontrolv1.Subject{subject}}
 		rule.ResourceRules = []flowcontrolv1.ResourcePolicyRule{{Verbs: one("*", "get", "list"), APIGroups: one("", "*", "apps"), Resources: one("*", "pods", "pods/status", "nodes"),
 			Namespaces: one("*", "x", "y"), ClusterScope: random.IntN(2) == 0}}
 		schemas = append(schemas, &flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("schema-", i), UID: types.UID(fmt.Sprintf("schema-%d-%d", i, round))},
-			Spec: flowcontrolv1.FlowSchemaSpec{MatchingPrecedence: 2 + int32(random.IntN(9000)), Rules: []flowcontrolv1.PolicyRulesWithSubjects{rule},
+			Spec: flowcontrolv1.FlowSchemaSpec{MatchingPrecedence: int32(2 + random.IntN(200)), Rules: []flowcontrolv1.PolicyRulesWithSubjects{rule},
 				PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: levels[random.IntN(len(levels))].Name},
 				DistinguisherMethod:        &flowcontrolv1.FlowDistinguisherMethod{Type: flowcontrolv1.FlowDistinguisherMethodByNamespaceType}}})
 	}

@@ -21,13 +21,13 @@ import (
 
 // narrow is a server on which user "own" has a level of one seat, and all others have another level.
 type narrow struct {
-	*testing.T
+	testing.TB
 	*server.Server
 	store *blockedStore
 }
 
-func newNarrow(t *testing.T, change func(*server.Config)) *narrow {
-	n := &narrow{T: t}
+func newNarrow(t testing.TB, change func(*server.Config)) *narrow {
+	n := &narrow{TB: t}
 	n.Server = newServer(t, func(c *server.Config) {
 		c.MaxInFlight, c.MaxMutatingInFlight = 20, -1
 		n.store = blocked(c)

@@ -25,7 +25,7 @@ import (
 const patience = 2 * time.Minute
 
 // newServer returns a server with the users of servertest.Authenticate.
-func newServer(t *testing.T, change func(*server.Config)) *server.Server {
+func newServer(t testing.TB, change func(*server.Config)) *server.Server {
 	t.Helper()
 	s, c := servertest.New(t, change)
 	plane := controlplane.New(controlplane.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Front: s})
