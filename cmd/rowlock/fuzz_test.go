@@ -35,7 +35,7 @@ var fuzzed = map[string][]string{
 	"tokens":                               {"server/authn.FuzzTokens", "server/authn.FuzzAuthorization"},
 	"headers of impersonation":             {"server.FuzzImpersonation"},
 	"files of keys and certificates":       {"server/pki.FuzzKeyFiles"},
-	"HTTP/2 frames":                        {"server/h2.FuzzFrames"},
+	"HTTP/2 frames":                        {"server/h2.FuzzFrames", "server/h2.FuzzRequests"},
 	"WebSocket frames":                     {"server/handlers.FuzzWebSockets"},
 	"discovery of other servers":           {"server/aggregate.FuzzDiscovery"},
 	"OpenAPI documents of other servers":   {"server/openapi.FuzzOtherServers"},
