@@ -133,7 +133,7 @@ func (c *conn) newRequest(ctx context.Context, st *stream, ended bool) (*http.Re
 	r.Trailer = announced(h)
 	if expect := h["Expect"]; expect != nil && httpguts.HeaderValuesContainsToken(expect, "100-continue") {
 		delete(h, "Expect")
-		st.body.sayContinue = !ended
+		st.body.sayContinue = true
 	}
 	st.body.declared = -1
 	if n := contentLength(h); ended && n > 0 {
@@ -142,6 +142,9 @@ func (c *conn) newRequest(ctx context.Context, st *stream, ended bool) (*http.Re
 	if !ended {
 		r.ContentLength, r.Body = contentLength(h), requestBody{st}
 		st.body.declared = r.ContentLength
+	} else if st.body.sayContinue { // as golang.org/x/net/http2 for a handler that reads
+		r.Body = requestBody{st}
+		st.body.err = io.EOF
 	}
 	return r.WithContext(ctx), nil
 }
