@@ -90,6 +90,9 @@ seeds         := ^Fuzz
 # their fast paths off themselves to compare the results. `test-fast-paths` runs all packages.
 plain_packages := ./resources ./resources/admission ./resources/builtin ./resources/upstream ./server ./server/codec ./server/controlplane \
 	./server/controlplane/controllers ./server/handlers ./server/openapi
+# End-to-end tests of `e2e-plain`. Together they use every verb, watches, lists in pages, Tables, both kinds of apply, the encodings, a custom resource in
+# two versions, discovery and OpenAPI, by kubectl, client-go and controller-runtime over HTTP/2, in less than a minute. `test-fast-paths` runs all.
+e2e_plain     := TestKubectl(CreateAndDelete|Apply|ServerSideApply|Change|Watch|Discovery|Refusals)|TestPages|TestWatchSelector|TestConcurrentUpdates|TestEncodings|TestOpenAPI|TestCascade|TestOperator
 # Programs that the end-to-end tests run. They are built beforehand, so that the time limit of the tests covers the tests alone.
 e2e_needs     := $(addprefix bin/,kubectl helm kube-controller-manager nfpm h2spec litestream)
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
@@ -107,7 +110,7 @@ build: bin/rowlock ## Build the static binary bin/rowlock
 # Three targets run at a time. Those that compute come first; the end-to-end tests of the two databases wait most of their time, and wait less when
 # little else computes. Binaries that several targets need are built before, so that none is built twice. The output of a target appears when it ends.
 test: bin/rowlock bin/rowlock-race bin/golangci-lint $(e2e_needs) ## Lint, and every test
-	@$(MAKE) --no-print-directory -j3 --output-sync=target lint test-race lean unit unit-plain e2e-sqlite e2e-postgres fuzz-briefly bench-briefly rules
+	@$(MAKE) --no-print-directory -j3 --output-sync=target lint test-race lean unit unit-plain e2e-plain e2e-sqlite e2e-postgres fuzz-briefly bench-briefly rules
 
 check: vet lint ## While you work: vet, lint, unit tests, the store's contract on SQLite; under 3 minutes with a warm cache
 	$(go_test) $$(go list ./... | grep -v -x -E -e '$(module)/(e2e|sqlstore|migrations)')
@@ -151,9 +154,13 @@ e2e: bin/rowlock $(e2e_needs) ## The built binary on each database against kubec
 	@$(MAKE) --no-print-directory bench-briefly
 
 # Tests that do not depend on the database run with SQLite alone. The targets that call these two have built e2e_needs.
-.PHONY: e2e-sqlite e2e-postgres bench-briefly
+.PHONY: e2e-sqlite e2e-postgres e2e-plain bench-briefly
 e2e-sqlite e2e-postgres:
 	E2E_DATABASE=$(@:e2e-%=%) $(go_test) -count=1 ./e2e
+
+# The built binary without the fast paths.
+e2e-plain:
+	ROWLOCK_FAST_PATHS=$(OFF) E2E_DATABASE=sqlite $(go_test) -count=1 -run '^($(e2e_plain))$$' ./e2e
 
 # Checks that the benchmark works; the figures mean nothing.
 bench-briefly:
