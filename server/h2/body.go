@@ -226,14 +226,7 @@ func (r requestBody) Read(p []byte) (int, error) {
 	st, c, b := r.st, r.st.c, &r.st.body
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if b.sayContinue {
-		b.sayContinue = false
-		if !st.closed && !st.answer.sent {
-			c.appendHeaders(st.id, http.StatusContinue, nil, false)
-			c.countControl()
-			c.flush()
-		}
-	}
+	st.sayContinue()
 	for {
 		switch {
 		case b.closed:
@@ -263,6 +256,33 @@ func (r requestBody) Read(p []byte) (int, error) {
 		b.wait()
 	}
 }
+
+// sayContinue tells a client that waits for it to send the body. The caller holds mu.
+func (st *stream) sayContinue() {
+	if c := st.c; st.body.sayContinue {
+		st.body.sayContinue = false
+		if !st.closed && !st.answer.sent {
+			c.appendHeaders(st.id, http.StatusContinue, nil, false)
+			c.countControl()
+			c.flush()
+		}
+	}
+}
+
+// noBody is the body of a request that has none, although its client waits for a 100 (Continue): golang.org/x/net/http2 sends it when a handler
+// reads.
+type noBody struct{ st *stream }
+
+// Read returns io.EOF.
+func (n noBody) Read([]byte) (int, error) {
+	n.st.c.mu.Lock()
+	defer n.st.c.mu.Unlock()
+	n.st.sayContinue()
+	return 0, io.EOF
+}
+
+// Close does nothing.
+func (noBody) Close() error { return nil }
 
 // wait waits for a change of the body. A timer exists only during a wait.
 func (b *body) wait() {

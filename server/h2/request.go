@@ -142,9 +142,8 @@ func (c *conn) newRequest(ctx context.Context, st *stream, ended bool) (*http.Re
 	if !ended {
 		r.ContentLength, r.Body = contentLength(h), requestBody{st}
 		st.body.declared = r.ContentLength
-	} else if st.body.sayContinue { // as golang.org/x/net/http2 for a handler that reads
-		r.Body = requestBody{st}
-		st.body.err = io.EOF
+	} else if st.body.sayContinue {
+		r.Body = noBody{st}
 	}
 	return r.WithContext(ctx), nil
 }
