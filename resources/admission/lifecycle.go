@@ -22,7 +22,7 @@ var immortalNamespaces = map[string]bool{
 	metav1.NamespaceDefault: true, metav1.NamespaceSystem: true, metav1.NamespacePublic: true,
 }
 
-// NamespaceLifecycle is kube-apiserver's admission plugin of this name, over a Store: it refuses objects in a namespace
+// NamespaceLifecycle is kube-apiserver's admission plugin of this name, over a Store: it refuses new objects in a namespace
 // that does not exist or is being deleted, and the deletion of the namespaces that clients rely on.
 type NamespaceLifecycle struct{ Store resources.Reader }
 
@@ -40,8 +40,9 @@ func (p NamespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, _
 	if isNamespace && a.GetOperation() == admission.Delete && immortalNamespaces[a.GetName()] {
 		return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), errors.New("this namespace may not be deleted"))
 	}
-	// A review of access concerns a namespace, whether it exists or not.
-	if isNamespace || a.GetNamespace() == "" || a.GetOperation() == admission.Delete ||
+	// An object whose namespace is gone can be changed, or it would keep its finalizers for ever. A review of access concerns
+	// a namespace, whether it exists or not.
+	if isNamespace || a.GetNamespace() == "" || a.GetOperation() != admission.Create ||
 		a.GetResource().GroupResource() == (schema.GroupResource{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}) {
 		return nil
 	}
@@ -60,7 +61,7 @@ func (p NamespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, _
 	if err != nil {
 		return err
 	}
-	if a.GetOperation() != admission.Create || gjson.GetBytes(ns.Data, "status.phase").Str != string(corev1.NamespaceTerminating) {
+	if gjson.GetBytes(ns.Data, "status.phase").Str != string(corev1.NamespaceTerminating) {
 		return nil
 	}
 	return terminatingError(a)

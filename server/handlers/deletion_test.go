@@ -100,6 +100,31 @@ func TestNamespaceDeletion(t *testing.T) {
 	)
 }
 
+// An object whose namespace is gone can be changed, and deleted: it loses its finalizers by a PATCH or a PUT. Nothing is created beside it.
+func TestFinalizersInMissingNamespace(t *testing.T) {
+	const missing = `namespaces "test" not found`
+	newAPI(t).run(
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a","finalizers":["x.y/1","x.y/2"]}}`, code: 201},
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"b","finalizers":["x.y/1"]}}`, code: 201},
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"c"}}`, code: 201},
+		exchange{do: "DELETE /api/v1/namespaces/test", code: 200},
+		exchange{do: "PUT /api/v1/namespaces/test/finalize", body: `{"metadata":{"name":"test"},"spec":{"finalizers":[]}}`, code: 200},
+		exchange{do: "GET /api/v1/namespaces/test", code: 404},
+
+		exchange{do: "DELETE " + configMaps + "/a", code: 200, says: says{"metadata.finalizers": `["x.y/1","x.y/2"]`}},
+		exchange{do: "PATCH " + configMaps + "/a?dryRun=All", header: asMergePatch, body: `{"metadata":{"finalizers":null}}`, code: 200},
+		exchange{do: "PATCH " + configMaps + "/a", header: asJSONPatch, body: `[{"op":"remove","path":"/metadata/finalizers/0"}]`, code: 200},
+		exchange{do: "PATCH " + configMaps + "/a", header: asMergePatch, body: `{"metadata":{"finalizers":null}}`, code: 200},
+		exchange{do: "GET " + configMaps + "/a", code: 404},
+
+		exchange{do: "PUT " + configMaps + "/b", body: `{"metadata":{"name":"b"},"data":{"k":"v"}}`, code: 200, says: says{"metadata.finalizers": "-", "data.k": "v"}},
+		exchange{do: "PATCH " + configMaps + "/c?fieldManager=m", header: asApply, body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"k":"v"}}`, code: 200},
+		exchange{shows: "that would create it", do: "PATCH " + configMaps + "/d?fieldManager=m", header: asApply, code: 404,
+			body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"d"}}`, says: says{"message": missing}},
+		exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"d"}}`, code: 404, says: says{"message": missing}},
+	)
+}
+
 // Deleting an object again that is being deleted succeeds without webhooks: they are called for the first deletion, and for the last one, which
 // removes the object.
 func TestNamespaceDeletionAsksOnce(t *testing.T) {
