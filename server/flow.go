@@ -14,8 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/server/filters"
 	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
-	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/eventclock"
-	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/queueset"
+	fq "k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing"
 	flowmetrics "k8s.io/apiserver/pkg/util/flowcontrol/metrics"
 	flowrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 
@@ -52,18 +51,8 @@ func (s *Server) newFlows() (*flows, error) {
 	upstream.KeepWaitingRatios()
 	f := &flows{waiting: s.metrics.inqueue, took: s.access.filters.flow, feed: newFlowFeed(s.ended), known: &knownFlows{known: map[flowKey]*knownFlow{}, levels: map[string]*levelQueues{}},
 		dumps: mux.NewPathRecorderMux("priority and fairness")}
-	clock := eventclock.Real{}
-	f.Interface = flowcontrol.NewTestable(flowcontrol.TestableConfig{ // as New has it, but for the queues' factory
-		Name:                   "Controller",
-		Clock:                  clock,
-		AsFieldManager:         flowcontrol.ConfigConsumerAsFieldManager,
-		FoundToDangling:        func(found bool) bool { return !found },
-		InformerFactory:        f.feed,
-		FlowcontrolClient:      flowClient{},
-		ServerConcurrencyLimit: seats,
-		ReqsGaugeVec:           flowmetrics.PriorityLevelConcurrencyGaugeVec,
-		ExecSeatsGaugeVec:      flowmetrics.PriorityLevelExecutionSeatsGaugeVec,
-		QueueSetFactory:        levelQueuesFactory{queueset.NewQueueSetFactory(clock), f.known.built},
+	f.Interface = upstream.NewFlows(f.feed, flowClient{}, seats, func(theirs fq.QueueSetFactory) fq.QueueSetFactory {
+		return levelQueuesFactory{theirs, f.known.built}
 	})
 	upstream.CalmQueue(f.Interface, "priority_and_fairness_config_queue", "configQueue")
 	f.estimate = flowrequest.NewWorkEstimator(s.objectStats, f.GetInterestedWatchCount, flowrequest.DefaultWorkEstimatorConfig(), f.GetMaxSeats)

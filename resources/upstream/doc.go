@@ -25,6 +25,7 @@
 //	priorities.go  the order of groups and versions
 //	storageversions.go  the storage versions of kube-apiserver that are not the usual ones
 //	kubelets.go    the addresses of a node that it tries
+//	flows.go       the configuration of priority and fairness, of which New takes a part
 //	limits.go      bounds that are unexported constants of kube-apiserver
 //
 // Memory of upstream that is read or changed past its interfaces:
