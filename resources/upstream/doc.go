@@ -42,7 +42,7 @@
 //	services.go    the storage behind its rules of Services
 //
 // resources/admission gives the plugins informers and clients of the types that they ask for, and nil for the rest; its
-// TestWhatPluginsAsk lists these.
+// TestWhatPluginsAsk lists these. Controllers get as little: TestWhatControllersAsk of server/controlplane/controllers.
 //
 // door_test.go lists the dependencies that other packages keep elsewhere, with the reasons; it finds new ones.
 package upstream
