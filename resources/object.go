@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // Key names one object: its resource type as it is stored, its namespace (empty for cluster-scoped types), its name.
@@ -28,7 +30,7 @@ func (k Key) Path() string {
 
 // InEtcd is the key that kube-apiserver would give the object in etcd: clients see it in errors.
 func (k Key) InEtcd() string {
-	prefix, ok := etcdPrefixes[k.Resource]
+	prefix, ok := upstream.EtcdPrefixes[k.Resource]
 	if !ok {
 		resource, group, grouped := strings.Cut(k.Resource, ".")
 		prefix = resource
@@ -37,15 +39,6 @@ func (k Key) InEtcd() string {
 		}
 	}
 	return "/registry/" + prefix + "/" + k.Path()
-}
-
-// etcdPrefixes are the key prefixes that differ from the name of the resource (SpecialDefaultResourcePrefixes of kube-apiserver).
-var etcdPrefixes = map[string]string{
-	"endpoints":                   "services/endpoints",
-	"ingresses.networking.k8s.io": "ingress",
-	"nodes":                       "minions",
-	"replicationcontrollers":      "controllers",
-	"services":                    "services/specs",
 }
 
 // withoutGroup lists the groups, without their suffix k8s.io, whose keys omit the group; the keys of definitions, of APIServices and of

@@ -54,18 +54,6 @@ var errUnknown = errors.New("no type has this key: neither a built-in one, nor i
 // a ControllerRevision: encoders replace such bytes in texts.
 var errNoText = errors.New("it is not text in UTF-8, which is all that the store takes")
 
-// specialPlaces are the parts of keys that differ from the name of the resource, as in kube-apiserver (k8s.io/kubernetes/pkg/kubeapiserver,
-// SpecialDefaultResourcePrefixes).
-var specialPlaces = map[schema.GroupResource]string{
-	{Resource: "replicationcontrollers"}:                       "controllers",
-	{Resource: "endpoints"}:                                    "services/endpoints",
-	{Resource: "nodes"}:                                        "minions",
-	{Resource: "services"}:                                     "services/specs",
-	{Group: "networking.k8s.io", Resource: "ingresses"}:        "ingress",
-	{Group: "apiextensions.k8s.io", Resource: crdPlural}:       crdPlace,
-	{Group: "apiregistration.k8s.io", Resource: "apiservices"}: "apiregistration.k8s.io/apiservices",
-}
-
 const (
 	crdPlural = "customresourcedefinitions"
 	crdPlace  = "apiextensions.k8s.io/customresourcedefinitions"
@@ -116,10 +104,14 @@ func storedTypes(visit func(*resources.Type)) error {
 // IsEncrypted reports whether a provider of an EncryptionConfiguration has encrypted a value.
 func IsEncrypted(stored []byte) bool { return bytes.HasPrefix(stored, []byte("k8s:enc:")) }
 
-// placeOf is the part of keys before namespace and name.
+// placeOf is the part of keys before namespace and name. The servers of definitions and of APIServices, which are parts of kube-apiserver, put the
+// group before the resource.
 func placeOf(r schema.GroupResource) string {
-	if place, ok := specialPlaces[r]; ok {
+	if place, ok := upstream.EtcdPrefixes[r.String()]; ok {
 		return place
+	}
+	if r.Group == "apiextensions.k8s.io" || r.Group == "apiregistration.k8s.io" {
+		return r.Group + "/" + r.Resource
 	}
 	return strings.ToLower(r.Resource)
 }

@@ -24,6 +24,7 @@
 //	counters.go    counters that kube-apiserver's packages do not export, or whose packages are not linked
 //	priorities.go  the order of groups and versions
 //	storageversions.go  the storage versions of kube-apiserver that are not the usual ones
+//	etcdkeys.go    the keys in etcd that do not begin with the name of the resource
 //	kubelets.go    the addresses of a node that it tries
 //	flows.go       the configuration of priority and fairness, of which New takes a part
 //	limits.go      bounds that are unexported constants of kube-apiserver
