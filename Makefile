@@ -268,7 +268,8 @@ generate: ## Regenerate the files that are made from upstream's sources and from
 
 # Packages whose tests fail when upstream changes something that Rowlock copies, sets or assumes.
 upstream_tests := ./resources/upstream/... ./resources/admission ./resources/builtin ./resources/equality ./resources/fieldmanager/... \
-	./resources/typedjson ./server/codec/... ./server/cork ./server/discovery ./server/openapi/... ./cmd/rowlock
+	./resources/requestctx ./resources/typedjson ./server/codec/... ./server/controlplane/controllers ./server/cork ./server/discovery ./server/openapi/... \
+	./cmd/rowlock
 
 upgrade: ## Take another release of Kubernetes (VERSION=v1.38.0), and show what it changes; see docs/upgrading.md
 	$(if $(filter command,$(firstword $(origin VERSION))),,$(error say which one: make upgrade VERSION=v1.38.0))

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -23,11 +24,40 @@ import (
 // changes.
 var elsewhere = map[string][]string{
 	// The fast paths read and write Go values in memory, by compiled forms of their types.
-	"resources/equality":  {"unsafe.Add", "unsafe.Pointer"},
-	"resources/typedjson": {"unsafe.Add", "unsafe.Pointer"},
+	"resources/equality":  {"UnsafePointer", "reflect.NewAt", "unsafe.Add", "unsafe.Pointer"},
+	"resources/typedjson": {"UnsafePointer", "reflect.NewAt", "unsafe.Add", "unsafe.Pointer"},
 	// The size of the HTTP/2 server's buffers. resources knows no HTTP. TestFramesLeaveTogether (server/cork) fails when their size
 	// changes, the linker when they are removed, and TestPoolOfHTTP2Buffers when their type changes.
 	"server/cork/buffers.go": {"linkname golang.org/x/net/http2.bufWriterPool"},
+	// The keys under which upstream's packages keep values in a context. TestKeysAreUpstreams (resources/requestctx) compares what their functions
+	// and ours set.
+	"resources/requestctx/keys.go": {"notes keys of contexts"},
+	// The schemas of no type: such a converter makes upstream's error for a version that is not served, and untyped values.
+	"resources/fieldmanager/upstream.go":       {"hands nil to k8s.io/apimachinery/pkg/util/managedfields.NewTypeConverter"},
+	"resources/admission/policies_mutating.go": {"hands nil to k8s.io/apimachinery/pkg/util/managedfields.NewTypeConverter"},
+	// The dynamic client of the plugins: TestWhatPluginsAsk.
+	"resources/admission/plugins.go": {"hands nil to k8s.io/apiserver/pkg/admission/initializer.New"},
+	// An allocator that only says how many addresses a range has.
+	"resources/builtin/service_metrics.go": {"hands nil to k8s.io/kubernetes/pkg/registry/core/service/ipallocator.NewIPAllocator"},
+	// Rules of custom resources without the validators, which our own plans replace.
+	"resources/custom/strategy.go":          {"hands nil to k8s.io/apiextensions-apiserver/pkg/registry/customresource.NewStrategy"},
+	"resources/untyped/untypedtest/toys.go": {"hands nil to k8s.io/apiextensions-apiserver/pkg/registry/customresource.NewStrategy"},
+	// An authorizer that is only asked for the rules of a user, of which it says that it knows none.
+	"server/authz/node.go": {"hands nil to k8s.io/kubernetes/plugin/pkg/auth/authorizer/node.NewAuthorizer"},
+	// Only the functions that compare and copy the objects are used.
+	"server/controlplane/flow_objects.go": {"hands nil to k8s.io/kubernetes/pkg/registry/flowcontrol/ensurer.NewFlowSchemaOps",
+		"hands nil to k8s.io/kubernetes/pkg/registry/flowcontrol/ensurer.NewPriorityLevelConfigurationOps"},
+}
+
+// takingNil are the constructors that upstream's own code calls with nil, or whose nil argument is documented.
+var takingNil = []string{
+	"k8s.io/client-go/informers/*.New", "k8s.io/client-go/informers/*/*.New", // no change of the options of lists
+	"k8s.io/client-go/tools/clientcmd.NewDefaultClientConfig",              // no overrides
+	"k8s.io/client-go/tools/cache.NewIndexer",                              // no indexes
+	"k8s.io/apiserver/plugin/pkg/audit/webhook.NewBackend",                 // no dialer of its own
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating.NewValidator", // with an error, which it reports instead
+	"k8s.io/apimachinery/pkg/runtime/serializer/versioning.NewCodec",       // only encodes, or only decodes
+	"k8s.io/kubernetes/pkg/quota/v1/evaluator/core.NewEvaluators",          // no lister: kube-apiserver's admission has none
 }
 
 // ours is the module of Rowlock.
@@ -67,8 +97,9 @@ var harmless = []string{
 	"k8s.io/apimachinery/pkg/labels.Set", "k8s.io/apimachinery/pkg/fields.Set", // types
 }
 
-// TestOneDoor: code that sets variables of other modules, reads their memory, links to unexported symbols, or passes nil to their
-// constructors of storages is in this package, or listed in elsewhere.
+// TestOneDoor: code that sets variables of other modules, reads their memory or their keys of contexts, links to unexported symbols, or passes
+// nil to their constructors is in this package, or listed in elsewhere. It reads the source without types, so a variable of another module that is
+// passed on, or a nil that a variable holds, is not found.
 func TestOneDoor(t *testing.T) {
 	root, found, files := filepath.Join("..", ".."), map[string][]string{}, 0
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
@@ -178,6 +209,9 @@ func reachesOf(t *testing.T, file *ast.File) (reaches []string) {
 			if n.Name.Name == "init" && n.Recv == nil {
 				note("init")
 			}
+			if notesKeys(n) {
+				note("notes keys of contexts")
+			}
 		case *ast.SelectorExpr:
 			// Bytes that are never changed become strings, and the other way round: this involves nothing of upstream.
 			if x, ok := n.X.(*ast.Ident); ok && known[x.Name] == "unsafe" && !slices.Contains(ofStrings, n.Sel.Name) {
@@ -193,11 +227,47 @@ func reachesOf(t *testing.T, file *ast.File) (reaches []string) {
 	return reaches
 }
 
+// notesKeys tells whether a function is the method Value of a context that keeps the key that it is asked for.
+func notesKeys(f *ast.FuncDecl) (notes bool) {
+	if f.Recv == nil || f.Name.Name != "Value" || f.Type.Params.NumFields() != 1 || len(f.Type.Params.List[0].Names) != 1 || f.Body == nil {
+		return false
+	}
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		if set, ok := n.(*ast.AssignStmt); ok {
+			notes = notes || slices.ContainsFunc(set.Rhs, func(e ast.Expr) bool {
+				id, ok := e.(*ast.Ident)
+				return ok && id.Name == f.Type.Params.List[0].Names[0].Name
+			})
+		}
+		return true
+	})
+	return notes
+}
+
+// matches tells whether one of the patterns matches a name.
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, err := path.Match(pattern, name)
+		return ok || err != nil
+	})
+}
+
 // reachesOfCall is reachesOf for a call.
 func reachesOfCall(known map[string]string, call *ast.CallExpr) (reaches []string) {
+	if built, ok := call.Fun.(*ast.Ident); ok && slices.Contains([]string{"append", "clear", "copy", "delete"}, built.Name) && built.Obj == nil {
+		if v := foreign(known, call.Args[0]); v != "" {
+			reaches = append(reaches, "sets "+v)
+		}
+	}
 	f, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
-		return nil
+		return reaches
+	}
+	if x, ok := f.X.(*ast.Ident); ok && known[x.Name] == "reflect" && f.Sel.Name == "NewAt" {
+		reaches = append(reaches, "reflect.NewAt")
+	}
+	if (f.Sel.Name == "UnsafePointer" || f.Sel.Name == "UnsafeAddr") && len(call.Args) == 0 {
+		reaches = append(reaches, f.Sel.Name)
 	}
 	if f.Sel.Name == "FieldByName" && len(call.Args) == 1 {
 		if name, ok := call.Args[0].(*ast.BasicLit); ok && name.Value[1] >= 'a' {
@@ -209,11 +279,10 @@ func reachesOfCall(known map[string]string, call *ast.CallExpr) (reaches []strin
 		return reaches
 	}
 	switch name := f.Sel.Name; {
-	case strings.HasPrefix(name, "New") && (strings.HasSuffix(name, "REST") || strings.HasSuffix(name, "Storage")):
-		for _, arg := range call.Args {
-			if id, ok := arg.(*ast.Ident); ok && id.Name == "nil" {
-				return append(reaches, "hands nil to "+callee)
-			}
+	case strings.HasPrefix(name, "New"):
+		isNil := func(arg ast.Expr) bool { id, ok := arg.(*ast.Ident); return ok && id.Name == "nil" }
+		if slices.ContainsFunc(call.Args, isNil) && !matches(takingNil, callee) {
+			return append(reaches, "hands nil to "+callee)
 		}
 	case slices.ContainsFunc(changing, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) && !slices.Contains(harmless, callee):
 		reaches = append(reaches, "calls "+callee)
@@ -230,6 +299,8 @@ func foreign(known map[string]string, e ast.Expr) string {
 			name = "." + x.Sel.Name + name
 			e = x.X
 		case *ast.IndexExpr:
+			e = x.X
+		case *ast.SliceExpr:
 			e = x.X
 		case *ast.StarExpr:
 			e = x.X
@@ -268,6 +339,14 @@ func TestReachesAreFound(t *testing.T) {
 		"import b \"k8s.io/a\"\nvar _ = b.Get(1)":                                                 "",
 		"import \"k8s.io/x/storage\"\nvar _, _ = storage.NewREST(g, nil)":                         "hands nil to k8s.io/x/storage.NewREST",
 		"import \"k8s.io/x/storage\"\nvar _, _ = storage.NewREST(g)":                              "",
+		"import \"k8s.io/x/storage\"\nvar _, _ = storage.NewOther(nil)":                           "hands nil to k8s.io/x/storage.NewOther",
+		"import \"k8s.io/client-go/informers/core\"\nvar _ = core.New(f, nil)":                    "",
+		"import \"k8s.io/a\"\nfunc f() { delete(a.B, 1); clear(a.C.D) }":                          "sets k8s.io/a.B, sets k8s.io/a.C.D",
+		"import \"k8s.io/a\"\nfunc f() { copy(a.B, c); _ = append(a.C[:1], 2) }":                  "sets k8s.io/a.B, sets k8s.io/a.C",
+		"import \"k8s.io/a\"\nfunc f() { copy(c, a.B); d = append(c, a.B...) }":                   "",
+		"import \"reflect\"\nvar _ = reflect.NewAt(v.Type(), v.Addr().UnsafePointer())":           "reflect.NewAt, UnsafePointer",
+		"type c struct{}\nfunc (c *c) Value(key any) any { c.key = key; return nil }":             "notes keys of contexts",
+		"type c struct{}\nfunc (c *c) Value(key any) any { return c.Context.Value(key) }":         "",
 		"import \"reflect\"\nvar _, _ = reflect.TypeFor[int]().FieldByName(\"s\")":                "reads the field \"s\"",
 		"import \"reflect\"\nvar _, _ = reflect.TypeFor[int]().FieldByName(\"Spec\")":             "",
 		"import \"github.com/rowlock/rowlock/a\"\nfunc f() { a.B = nil }":                         "",
