@@ -21,7 +21,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// withParams is upstream's dispatcher, which is given the location of the params as they are served now. They are read in the context of the
+// withParams is upstream's dispatcher, which is given the location of the params as the request's catalog has them. They are read in the context of the
 // request, so that a webhook which converts them does not outlast it.
 type withParams[P, B runtime.Object, E any] struct {
 	generic.Dispatcher[hook[P, B, E]]
@@ -30,7 +30,7 @@ type withParams[P, B runtime.Object, E any] struct {
 
 // Dispatch implements generic.Dispatcher.
 func (d withParams[P, B, E]) Dispatch(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces, hooks []hook[P, B, E]) error {
-	hooks = slices.Clone(hooks)
+	hooks, catalog := slices.Clone(hooks), d.source.informers.registry.CatalogOf(ctx)
 	for i := range hooks {
 		h := &hooks[i]
 		kind := d.source.accessor(h.Policy).GetParamKind()
@@ -38,7 +38,7 @@ func (d withParams[P, B, E]) Dispatch(ctx context.Context, a admission.Attribute
 			continue
 		}
 		gvk := schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)
-		served, ok := d.source.informers.registry.Catalog().Kind(gvk)
+		served, ok := catalog.Kind(gvk)
 		if !ok || !served.Stored() {
 			h.ConfigurationError = fmt.Errorf("failed to find resource referenced by paramKind: '%v'", gvk)
 			continue

@@ -42,6 +42,18 @@ func paramsFor(ctx context.Context, t *testing.T, of *policies[validatingPolicy,
 	return d.hooks[0].ParamInformer.(params).ByNamespace("a").(params)
 }
 
+// The parameters of a request are of the types that it began with, also when they are served no longer.
+func TestParamsAreOfTheRequestsTypes(t *testing.T) {
+	of, put := policiesIn(t)
+	put("configmaps", &api.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "c"}})
+	registry := of.informers.registry
+	ctx := resources.WithCatalog(t.Context(), registry.Catalog())
+	registry.RemoveGroup("")
+	if _, err := paramsFor(ctx, t, of).Get("c"); err != nil {
+		t.Error(err)
+	}
+}
+
 // A parameter is decoded once for each of its revisions, and is the object that clients see.
 func TestParamsAreDecodedOnce(t *testing.T) {
 	of, put := policiesIn(t)

@@ -97,10 +97,10 @@ var untypedKinds = sync.OnceValues(func() (managedfields.TypeConverter, error) {
 // GetTypeConverter implements patch.TypeConverterManager. Nil: the version is not served. A kind that only a subresource has (a Scale, an
 // Eviction) has no converter: upstream does not find it in the document of a version either.
 func (c typeConverters) GetTypeConverter(kind schema.GroupVersionKind) managedfields.TypeConverter {
-	find := untypedKinds
-	if served, ok := c.registry.Catalog().Kind(kind); ok {
+	find, catalog := untypedKinds, c.registry.Catalog()
+	if served, ok := catalog.Kind(kind); ok {
 		find = served.TypeConverter
-	} else if !c.registry.Catalog().Serves(kind.GroupVersion()) {
+	} else if !catalog.Serves(kind.GroupVersion()) {
 		return nil
 	}
 	converter, err := find()

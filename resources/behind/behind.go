@@ -57,7 +57,7 @@ func (l *Lister) Forget() { l.decoded.objects.Clear() }
 
 // Service returns a Service. Errors: NotFound as from upstream's listers; those of resources.Reader.
 func (l *Lister) Service(namespace, name string) (*v1.Service, error) {
-	t, ok := l.registry.Catalog().Type(ServicesResource)
+	t, ok := l.registry.CatalogOf(l.ctx).Type(ServicesResource)
 	if !ok {
 		return nil, apierrors.NewNotFound(v1.Resource("service"), name)
 	}
@@ -77,7 +77,7 @@ func (l *Lister) Service(namespace, name string) (*v1.Service, error) {
 
 // GetEndpointSlices implements upstream's EndpointSliceGetter; see Slices. The slice is the caller's, its elements are shared.
 func (l *Lister) GetEndpointSlices(namespace, service string) ([]*discoveryv1.EndpointSlice, error) {
-	t, ok := l.registry.Catalog().Type(SlicesResource)
+	t, ok := l.registry.CatalogOf(l.ctx).Type(SlicesResource)
 	if !ok {
 		return nil, nil
 	}

@@ -168,7 +168,7 @@ func raiseGroup(ctx context.Context, s resources.Reader, group string) (resource
 // apiServiceWrites create the APIServices of the versions that a definition starts to claim, and remove those of versions that no
 // definition claims any more. before is nil when the definition is new, now when it is removed.
 func (d *Definitions) apiServiceWrites(ctx context.Context, s resources.Reader, before, now *apiextensions.CustomResourceDefinition) ([]resources.Write, error) {
-	t, ok := d.Registry.Catalog().Type(apiServices)
+	t, ok := d.Registry.CatalogOf(ctx).Type(apiServices)
 	if !ok {
 		return nil, nil
 	}

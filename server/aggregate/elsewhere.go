@@ -72,7 +72,7 @@ func (a *Aggregator) Namespaced(ctx context.Context) (found []metav1.APIResource
 
 // remotes returns the APIServices with a Service.
 func (a *Aggregator) remotes(ctx context.Context) (all []*told, failed error) {
-	t, ok := a.Registry.Catalog().Type(apiServicesResource)
+	t, ok := a.Registry.CatalogOf(ctx).Type(apiServicesResource)
 	if !ok {
 		return nil, nil
 	}

@@ -45,8 +45,8 @@ func Prepare(generated common.GetOpenAPIDefinitions, byDefault, added, gated *re
 	used := map[string]definitionText{}
 	for i, registry := range []*resources.Registry{byDefault, added, gated} {
 		h := &Handler{registry: registry, now: time.Now, definitions: Upstreams(generated), anew: true}
-		src := newSource(h, registry.Catalog())
 		state := h.stateOf(registry.Catalog())
+		src := newSource(h, state.catalog)
 		if i == 0 {
 			line, err := prepareV2(src, state.v2(), files)
 			if err != nil {
