@@ -41,6 +41,7 @@
 //	create.go, update.go (update_create.go, where it creates), delete.go, deletecollection.go, operate.go
 //	                 the kinds of writes; an operation is a create that is an action, as an eviction
 //	guaranteed.go    the loop of read, change and commit, which begins again after a conflict
+//	gone.go          errors of writes which say that the object is gone
 //	changed.go       the new object of an update, before the rules; repeat.go, updates that changed nothing before
 //	audit.go         the interface to the audit; timed.go, the duration of commits
 //	managers.go      the managedFields of an object; unowned.go, rules that do not see them

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
@@ -155,8 +154,9 @@ func (a *apiServices) put(ctx context.Context, manager *fieldmanager.Manager, na
 
 func (a *apiServices) remove(ctx context.Context, is *apiregistration.APIService) error {
 	r := resources.DeleteRequest{Type: a.t, Name: is.Name, Options: metav1.NewPreconditionDeleteOptions(string(is.UID))}
-	_, err := a.plane.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", a.t, a.t.KeyOf("", is.Name)), &r)
-	if err != nil && !goneMeanwhile(err) {
+	key := a.t.KeyOf("", is.Name)
+	_, err := a.plane.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", a.t, key), &r)
+	if err = resources.UnlessGone(ctx, a.plane.Store, key, is.UID, 0, err); err != nil {
 		return fmt.Errorf("delete %s %s: %w", a.t.Resource, is.Name, err)
 	}
 	return nil
@@ -168,11 +168,6 @@ func (a *apiServices) removeStored(ctx context.Context, o *resources.Object) err
 		return err
 	}
 	return a.remove(ctx, is)
-}
-
-// goneMeanwhile tells whether an object was deleted or replaced after it was read.
-func goneMeanwhile(err error) bool {
-	return errors.Is(err, resources.ErrNotFound) || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
 }
 
 // keepAPIServices removes APIServices with the label value automanagedAlways whose versions are no longer served, and
@@ -311,8 +306,9 @@ func (a *apiServices) markLocal(ctx context.Context, name string) error {
 		}
 		return manager.Update(existing, is, resources.ServerManagerName), nil
 	}
-	_, _, err = a.plane.Pipeline.Update(resources.APIServer.Request(ctx, "update", a.t, a.t.KeyOf("", name), "status"), &r)
-	if err != nil && !goneMeanwhile(err) {
+	key := a.t.KeyOf("", name)
+	_, _, err = a.plane.Pipeline.Update(resources.APIServer.Request(ctx, "update", a.t, key, "status"), &r)
+	if err = resources.UnlessGone(ctx, a.plane.Store, key, "", 0, err); err != nil {
 		return fmt.Errorf("status of %s %s: %w", a.t.Resource, name, err)
 	}
 	return nil

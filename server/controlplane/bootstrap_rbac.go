@@ -221,11 +221,12 @@ func (p *Plane) reconcile(ctx context.Context, t *resources.Type, manager *field
 		// The roleRef of a binding is immutable. Another server may have recreated the binding meanwhile: the UID
 		// limits the delete to the one that was read.
 		r := resources.DeleteRequest{Type: t, Name: m.GetName(), Options: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}}
-		d, err := p.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", t, t.KeyOf(m.GetNamespace(), m.GetName())), &r)
+		key := t.KeyOf(m.GetNamespace(), m.GetName())
+		d, err := p.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", t, key), &r)
 		if err == nil && !d.Gone {
 			return apierrors.NewConflict(t.GroupResource, m.GetName(), errors.New("finalizers keep it")) // as if it was refused
 		}
-		if err != nil && !goneMeanwhile(err) {
+		if err = resources.UnlessGone(ctx, p.Store, key, uid, 0, err); err != nil {
 			return fmt.Errorf("delete %s %s: %w", t.Resource, m.GetName(), err)
 		}
 	}

@@ -167,8 +167,9 @@ func (k *definitionKeeper) settle(ctx context.Context, name string) error {
 		}
 		return existing.DeepCopyObject(), nil
 	}}
-	_, _, err := k.Pipeline.Update(resources.APIServer.Request(ctx, "update", k.t, k.t.KeyOf("", name)), &r)
-	if err != nil && !goneMeanwhile(err) {
+	key := k.t.KeyOf("", name)
+	_, _, err := k.Pipeline.Update(resources.APIServer.Request(ctx, "update", k.t, key), &r)
+	if err = resources.UnlessGone(ctx, k.Store, key, "", 0, err); err != nil {
 		return fmt.Errorf("names of %s: %w", name, err)
 	}
 	return nil
@@ -312,8 +313,9 @@ func (k *definitionKeeper) write(ctx context.Context, crd *apiextensions.CustomR
 			}
 			return k.manager.Update(existing, now, resources.ServerManagerName), nil
 		}}
-	_, _, err := k.Pipeline.Update(resources.APIServer.Request(ctx, "update", k.t, k.t.KeyOf("", crd.Name), "status"), &r)
-	if err != nil && !goneMeanwhile(err) {
+	key := k.t.KeyOf("", crd.Name)
+	_, _, err := k.Pipeline.Update(resources.APIServer.Request(ctx, "update", k.t, key, "status"), &r)
+	if err = resources.UnlessGone(ctx, k.Store, key, crd.UID, 0, err); err != nil {
 		return fmt.Errorf("status of %s: %w", crd.Name, err)
 	}
 	return nil

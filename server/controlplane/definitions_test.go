@@ -5,11 +5,14 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tidwall/gjson"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -140,6 +143,41 @@ func TestDefinitionsGoThoughAWebhookIsDown(t *testing.T) {
 		f.send("DELETE", widgets+"/a", "", 500)
 		f.send("DELETE", definitions+"/widgets.example.com", "", 200)
 		f.gone(definitionKey("widgets.example.com"), resources.Key{Resource: "widgets.example.com", Namespace: "default", Name: "a"})
+	})
+}
+
+// refusingStatus is an admission plugin that refuses some updates of the status of definitions, with codes that an object has which is gone.
+type refusingStatus struct{ left atomic.Int64 }
+
+func (*refusingStatus) Handles(op admission.Operation) bool { return op == admission.Update }
+
+func (r *refusingStatus) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().Resource != "customresourcedefinitions" || a.GetSubresource() != "status" {
+		return nil
+	}
+	left := r.left.Add(-1)
+	if left < 0 {
+		return nil
+	}
+	return webhookerrors.ToStatusErr("later.example.com", &metav1.Status{Code: []int32{404, 409}[left%2], Message: "not now"})
+}
+
+// A definition goes although a webhook refuses the writes of its end for a while, as if it was gone already.
+func TestDefinitionsGoThoughRefused(t *testing.T) {
+	onEveryDatabase(t, func(t *testing.T, f fleet) {
+		refuses := &refusingStatus{}
+		for _, k := range f.servers {
+			k.T = t
+			k.pipeline.Use(refuses, k.registry)
+			k.keep(k.services())
+		}
+		f.send("POST", definitions, widgetDefinition, 201)
+		refuses.left.Store(2)
+		f.send("DELETE", definitions+"/widgets.example.com", "", 200)
+		f.gone(definitionKey("widgets.example.com"))
+		if refuses.left.Load() >= 0 {
+			t.Error("not enough was refused")
+		}
 	})
 }
 

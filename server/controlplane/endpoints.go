@@ -13,6 +13,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/discovery"
 	netutils "k8s.io/utils/net"
@@ -188,6 +189,7 @@ func (p *Plane) ensureEndpointSlice(ctx context.Context, t *resources.Type, numb
 	if number > 0 {
 		name = fmt.Sprintf("%s-%d", serviceName, number)
 	}
+	var uid types.UID
 	fill := func(exists bool, obj runtime.Object) error {
 		more, others = false, false // this may be called again, for what has become of the slice
 		all, err := source.of(exists)
@@ -196,6 +198,7 @@ func (p *Plane) ensureEndpointSlice(ctx context.Context, t *resources.Type, numb
 		}
 		groups := grouped(all)
 		e := obj.(*discovery.EndpointSlice)
+		uid = e.UID
 		if others = exists && number > 0 && !ownSlice(e.Labels); others {
 			more = true
 			return nil
@@ -219,11 +222,11 @@ func (p *Plane) ensureEndpointSlice(ctx context.Context, t *resources.Type, numb
 			}
 			return more, others, err
 		}
-		d, err := p.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", t, t.KeyOf(metav1.NamespaceDefault, name)),
-			&resources.DeleteRequest{Type: t, Name: name})
-		switch {
-		case err != nil && !goneMeanwhile(err): // another server was faster
-			return false, false, err
+		key := t.KeyOf(metav1.NamespaceDefault, name)
+		d, err := p.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", t, key), &resources.DeleteRequest{Type: t, Name: name})
+		switch unlessGone := resources.UnlessGone(ctx, p.Store, key, uid, 0, err); { // another server may have been faster
+		case unlessGone != nil:
+			return false, false, unlessGone
 		case err == nil && !d.Gone:
 			return true, true, nil // finalizers keep it, and its end will be an event
 		}

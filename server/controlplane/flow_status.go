@@ -69,10 +69,9 @@ func (p *Plane) markFlows(ctx context.Context, f *flowObjects, schemas []*flowco
 		err = p.markFlow(ctx, f.status, schema.Name, exists, func(now *flowcontrol.FlowSchema) bool {
 			return now.UID == schema.UID && now.Generation == schema.Generation
 		})
-		if err != nil && !goneMeanwhile(err) {
-			if err = refused.pass(err); err != nil {
-				return 0, err
-			}
+		key := resources.Key{Resource: flowsResource, Name: schema.Name}
+		if err = refused.pass(resources.UnlessGone(ctx, p.Store, key, schema.UID, 0, err)); err != nil {
+			return 0, err
 		}
 	}
 	return again, refused.err()

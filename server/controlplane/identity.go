@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
-	"errors"
 	"net"
 	"os"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/tidwall/gjson"
 	"golang.org/x/crypto/cryptobyte"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -96,7 +94,7 @@ func (i *identity) do(ctx context.Context, events []*resources.Event) (again tim
 	}
 	var refused refusals
 	if !i.begun { // the Lease of the previous process is removed, as in kube-apiserver
-		if err := refused.pass(i.remove(ctx, i.name, &metav1.DeleteOptions{})); err != nil {
+		if err := refused.pass(i.remove(ctx, i.name, 0)); err != nil {
 			return 0, err
 		}
 	}
@@ -153,7 +151,7 @@ func (i *identity) removeExpired(ctx context.Context, refused *refusals) error {
 		return o.Namespace == metav1.NamespaceSystem
 	})
 	for _, o := range expired {
-		if err := refused.pass(i.remove(ctx, o.Name, metav1.NewRVDeletionPrecondition(resources.FormatRevision(o.Revision)))); err != nil {
+		if err := refused.pass(i.remove(ctx, o.Name, o.Revision)); err != nil {
 			return err
 		}
 	}
@@ -166,21 +164,22 @@ func leaseExpired(o *resources.Object, now time.Time) bool {
 	return !renewed.Exists() || !seconds.Exists() || renewed.Time().Add(time.Duration(seconds.Int())*time.Second).Before(now)
 }
 
-// remove removes a Lease. It is no error when the Lease is gone or was changed.
-func (i *identity) remove(ctx context.Context, name string, o *metav1.DeleteOptions) error {
-	_, err := i.plane.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", i.t, i.t.KeyOf(metav1.NamespaceSystem, name)),
-		&resources.DeleteRequest{Type: i.t, Name: name, Options: o})
-	if errors.Is(err, resources.ErrNotFound) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
+// remove removes a Lease, at a revision if it is not 0. It is no error when the Lease is gone or was changed.
+func (i *identity) remove(ctx context.Context, name string, revision int64) error {
+	o := &metav1.DeleteOptions{}
+	if revision != 0 {
+		o = metav1.NewRVDeletionPrecondition(resources.FormatRevision(revision))
 	}
-	return err
+	key := i.t.KeyOf(metav1.NamespaceSystem, name)
+	_, err := i.plane.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", i.t, key), &resources.DeleteRequest{Type: i.t, Name: name, Options: o})
+	return resources.UnlessGone(ctx, i.plane.Store, key, "", revision, err)
 }
 
 // end removes the Lease of this server.
 func (i *identity) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	if err := i.remove(ctx, i.name, &metav1.DeleteOptions{}); err != nil {
+	if err := i.remove(ctx, i.name, 0); err != nil {
 		i.plane.Logger.Warn("the Lease of this server is left; it is removed an hour after it was last renewed", "error", err)
 	}
 }

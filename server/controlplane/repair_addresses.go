@@ -305,8 +305,8 @@ func (r *addressRepair) remove(ctx context.Context, o *resources.Object) (resour
 	del := resources.DeleteRequest{Type: r.addresses, Name: o.Name,
 		Options: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}}
 	d, err := r.plane.Pipeline.Delete(resources.APIServer.Request(ctx, "delete", r.addresses, o.Key), &del)
-	if err != nil && goneMeanwhile(err) {
-		return resources.Deleted{}, nil
+	if err != nil {
+		return resources.Deleted{}, resources.UnlessGone(ctx, r.plane.Store, o.Key, uid, o.Revision, err)
 	}
-	return d, err
+	return d, nil
 }

@@ -183,13 +183,10 @@ func (a *availability) tell(ctx context.Context, t *resources.Type, judged *apir
 		return manager.Update(existing, is, resources.ServerManagerName), nil
 	}
 	_, _, err = a.Pipeline.Update(resources.APIServer.Request(ctx, "update", t, t.KeyOf("", judged.Name), "status"), &r)
-	if errors.Is(err, resources.ErrNotFound) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
 	if err == nil && lost && a.Unavailable != nil {
 		a.Unavailable(judged.Name, c.Reason)
 	}
-	return err
+	return resources.UnlessGone(ctx, a.Store, t.KeyOf("", judged.Name), judged.UID, 0, err)
 }
 
 // pauseAfter returns the pause after a number of failures, as in upstream's queue.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -110,7 +109,7 @@ func (g *garbage) delete(ctx context.Context, t *resources.Type, key resources.K
 			return err
 		}}
 	_, err := g.pipeline.Delete(collector.Request(ctx, "delete", t, key), &r)
-	return unlessGone(ctx, g.store, key, m.uid, err)
+	return resources.UnlessGone(ctx, g.store, key, m.uid, 0, err)
 }
 
 // release removes the finalizer of an object that waited for its dependents, if none of them blocks it any more.
@@ -121,22 +120,4 @@ func (g *garbage) release(ctx context.Context, t *resources.Type, key resources.
 		return nil
 	}
 	return g.dropFinalizer(ctx, t, key, uid, metav1.FinalizerDeleteDependents)
-}
-
-// unlessGone returns nil for an error of a write which says that the object with the uid does not exist, and is right. A webhook may refuse the
-// write with the same codes; it then has to be tried again.
-func unlessGone(ctx context.Context, store resources.Reader, key resources.Key, uid types.UID, err error) error {
-	if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !errors.Is(err, resources.ErrNotFound) {
-		return err
-	}
-	live, unknown := store.Get(ctx, key, resources.At{Match: resources.MostRecent})
-	switch {
-	case errors.Is(unknown, resources.ErrNotFound):
-		return nil
-	case unknown != nil:
-		return errors.Join(err, unknown)
-	case readMetadata(live.Data).uid != uid:
-		return nil
-	}
-	return err
 }

@@ -174,7 +174,7 @@ func (c *namespaces) deleteObject(ctx context.Context, t *resources.Type, o *res
 	if errors.Is(err, errOtherNamespace) {
 		return nil
 	}
-	return unlessGone(ctx, c.store, o.Key, types.UID(o.UID()), err)
+	return resources.UnlessGone(ctx, c.store, o.Key, types.UID(o.UID()), 0, err)
 }
 
 // add counts the remaining objects of a type, and tells whether finalizers keep any of them.

@@ -249,5 +249,5 @@ func (c *migrations) change(ctx context.Context, t *resources.Type, namespace, n
 	if errors.Is(err, unchanged) {
 		return nil
 	}
-	return unlessGone(ctx, c.store, key, uid, err)
+	return resources.UnlessGone(ctx, c.store, key, uid, 0, err)
 }

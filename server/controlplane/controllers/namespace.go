@@ -246,7 +246,7 @@ func (c *namespaces) update(ctx context.Context, t *resources.Type, subresource 
 			return obj, nil
 		}}
 	_, _, err := c.pipeline.Update(namespaceController.Request(ctx, "update", t, key, subresource), &r)
-	return unlessGone(ctx, c.store, key, ns.UID, err)
+	return resources.UnlessGone(ctx, c.store, key, ns.UID, 0, err)
 }
 
 // isStill tells whether the namespace of this name has the given uid, or, when uid is empty, still does not exist.

@@ -106,5 +106,5 @@ func (g *garbage) change(ctx context.Context, t *resources.Type, key resources.K
 			return obj, nil
 		}}
 	_, _, err := g.pipeline.Update(collector.Request(ctx, "patch", t, key), &r)
-	return unlessGone(ctx, g.store, key, uid, err)
+	return resources.UnlessGone(ctx, g.store, key, uid, 0, err)
 }
