@@ -198,7 +198,7 @@ var passing = []struct {
 	{live, "${1}LIVE"},
 	{regexp.MustCompile(`("continue": ?")[^"]+`), "${1}TOKEN"}, // a token of before or a new one
 	{regexp.MustCompile(`"\d+[smh](\d+[sm])?"`), `"AGE"`},
-	{regexp.MustCompile(`("name": ?"generated-)\w{5}"`), `${1}SUFFIX"`},
+	{regexp.MustCompile(`(generated-/?)\w{5}\b`), "${1}SUFFIX"},
 	{regexp.MustCompile(`("nodePort": ?|"healthCheckNodePort": ?)\d+`), "${1}PORT"},
 	// The documents of concurrent cases: the index names them by a hash of the server's inputs.
 	{regexp.MustCompile(`"apis/s-[0-9a-f]+-\d+\.example\.com(/\w+)?":\s*\{[^}]*\},?\s*`), ""},

@@ -179,9 +179,7 @@ func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Ob
 		return nil, err
 	}
 	sent, perr := revisionOfObject(m.GetResourceVersion()) // a value that is not a number is ignored, as in kube-apiserver
-	// Without a name nothing can be allocated. A dry run goes on, to report all errors.
-	nothing := r.DryRun && m.GetName() == "" && m.GetGenerateName() == ""
-	writes, err := prepareCreate(allocatingDry(ctx, r.DryRun), p.store, r.Type, obj, !nothing, func() error { return validate(obj) })
+	writes, err := prepareCreate(allocatingDry(ctx, r.DryRun), p.store, r.Type, obj, true, func() error { return validate(obj) })
 	if err != nil {
 		return nil, err
 	}

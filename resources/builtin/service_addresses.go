@@ -183,8 +183,15 @@ func (c addressClient) IPAddresses() networkingclient.IPAddressInterface {
 // Create allocates an address.
 func (w addressWriter) Create(_ context.Context, address *networkingv1.IPAddress, _ metav1.CreateOptions) (*networkingv1.IPAddress, error) {
 	a, t := w.a, w.a.supply.addresses
-	if a.has(a.addresses, t.KeyOf("", address.Name)) {
+	key := t.KeyOf("", address.Name)
+	if a.has(a.addresses, key) {
 		return nil, apierrors.NewAlreadyExists(t.GroupResource, address.Name)
+	}
+	if resources.AllocatesDry(a.ctx) {
+		// Only the address is of use. It is not validated, because its Service may have no name, or an invalid one, which the Service's validation
+		// reports with all other errors.
+		a.taken = append(a.taken, resources.Write{Op: resources.Create, Key: key})
+		return address, nil
 	}
 	hub, err := t.ToHub(address)
 	if err != nil {
