@@ -63,7 +63,8 @@ func (x *repairs) forget() {
 // repairPorts is a run of the chore that handles events; without any, it looks at everything.
 func (x *repairs) repairPorts(r *portRepair, events []*resources.Event) {
 	x.Helper()
-	if again, err := r.report.after(r.do)(x.Context(), events); err != nil || again != 0 {
+	again, err := r.report.after(r.do)(x.Context(), events)
+	if err != nil || (again > 0) != (len(r.report.said) > 0) || again > checkAfter {
 		x.Fatalf("again in %v: %v", again, err)
 	}
 }

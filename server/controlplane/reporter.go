@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/fieldmanager"
 )
 
 // reporter writes Events about the server's own actions, in the form of events.k8s.io (KEP-383). It is for one
@@ -24,21 +26,22 @@ type reporter struct {
 	plane          *Plane
 	name, instance string
 	now            func() time.Time
-	// said holds the recent reports; swept is when old ones were last removed.
-	said  map[report]*reported
-	swept time.Time
+	// said holds the recent reports, and due is when everything is to be checked again because of them.
+	said map[report]*reported
+	due  time.Time
 	// holds: warn keeps its reports in held. Events are best effort, and a webhook may delay each of them: no start waits for that.
 	holds bool
 	held  []func(context.Context)
 }
 
-// reported is an Event that was written, and how often its cause was found since. A repetition turns the Event into a series:
-// the second occurrence is written at once, later ones are counted, and written after a pause without occurrences.
+// reported is an Event that was written, and how often its cause was found since. A repetition turns the Event into a series: the second
+// occurrence is written at once, later ones are counted, and written at intervals, and after a pause without occurrences.
 type reported struct {
-	namespace, name string // of the Event
-	count           int32
-	last            time.Time
-	written         int32 // the count that the Event has
+	event   *core.Event
+	count   int32
+	last    time.Time
+	written int32     // the count that the Event has
+	wrote   time.Time // when the Event was last written
 }
 
 // report identifies an Event: repeated occurrences on an object that has not changed share one.
@@ -48,8 +51,15 @@ type report struct {
 	reason, message string
 }
 
-// repeatAfter is how long kube-apiserver counts repetitions before it writes another Event.
-const repeatAfter = 6 * time.Minute
+// The intervals are kube-apiserver's.
+const (
+	// checkAfter is the time until everything is checked again after something was reported.
+	checkAfter = 3 * time.Minute
+	// repeatAfter is how long repetitions are counted before another Event is written.
+	repeatAfter = 6 * time.Minute
+	// refreshAfter is the time after which a series that goes on is written again: an Event is removed an hour after its last write.
+	refreshAfter = 30 * time.Minute
+)
 
 func (p *Plane) newReporter(name string) *reporter {
 	hostname, _ := os.Hostname() // Events are written even if the host has no name
@@ -57,37 +67,43 @@ func (p *Plane) newReporter(name string) *reporter {
 }
 
 // warn writes an Event about an object, or turns its recent Event into a series. Events are best effort: an error is logged,
-// and the write is not retried.
+// and the next occurrence writes what is missing.
 func (r *reporter) warn(ctx context.Context, about *resources.Type, o *resources.Object, reason, action, message string) {
 	if r.holds {
 		r.held = append(r.held, func(ctx context.Context) { r.warn(ctx, about, o, reason, action, message) })
 		return
 	}
-	r.finishSeries(ctx)
 	said := report{o.Key, o.Revision, reason, message}
 	if event, ok := r.said[said]; ok {
 		event.count, event.last = event.count+1, r.now()
-		if event.count == 2 {
+		if event.written == 1 {
 			r.writeSeries(ctx, event)
 		}
 		return
 	}
 	r.plane.Logger.Warn(message, "about", o.Key.String())
-	event, err := r.write(ctx, about, o, reason, action, message)
-	if err != nil {
+	event := r.event(about, o, reason, action, message)
+	if err := r.create(ctx, event); err != nil {
 		r.plane.Logger.Info("an Event could not be written", "about", o.Key.String(), "error", err)
 	}
-	event.count, event.written, event.last = 1, 1, r.now()
-	r.said[said] = event
+	now := r.now()
+	r.said[said] = &reported{event: event, count: 1, written: 1, last: now, wrote: now}
 }
 
 // heldFor is how long a turn of a chore writes reports that were held: a webhook may make each take ten seconds.
 const heldFor = 10 * time.Second
 
-// after makes the turns of a chore end with the reports that were held.
+// after makes the turns of a chore end with the reports that were held. As long as there are recent reports, everything is checked again at
+// intervals, so that the Event about what is still wrong remains.
 func (r *reporter) after(do func(context.Context, []*resources.Event) (time.Duration, error)) func(context.Context, []*resources.Event) (time.Duration, error) {
 	return func(ctx context.Context, events []*resources.Event) (time.Duration, error) {
 		r.holds = false
+		if !r.due.IsZero() && !r.now().Before(r.due) {
+			events = nil
+		}
+		if events == nil {
+			r.sweep(ctx)
+		}
 		again, err := do(ctx, events)
 		for began := time.Now(); len(r.held) > 0 && time.Since(began) < heldFor; {
 			report := r.held[0]
@@ -97,75 +113,105 @@ func (r *reporter) after(do func(context.Context, []*resources.Event) (time.Dura
 		if len(r.held) > 0 {
 			again = time.Nanosecond
 		}
-		return again, err
+		return r.sooner(again, events == nil), err
 	}
 }
 
-// finishSeries forgets reports without a recent occurrence, after it has written the counts that are not written yet.
-func (r *reporter) finishSeries(ctx context.Context) {
-	now := r.now()
-	if now.Sub(r.swept) < repeatAfter {
-		return
+// sooner is the time until the next turn of a chore which wants one after again, 0 for never. all: this turn has checked everything.
+func (r *reporter) sooner(again time.Duration, all bool) time.Duration {
+	if len(r.said) == 0 {
+		r.due = time.Time{}
+		return again
 	}
-	r.swept = now
+	now := r.now()
+	if all || r.due.IsZero() {
+		r.due = now.Add(checkAfter)
+	}
+	if left := max(r.due.Sub(now), time.Nanosecond); again == 0 || left < again {
+		again = left
+	}
+	return again
+}
+
+// sweep writes series that go on, for the first time in a while. It forgets reports without a recent occurrence, after it has written the
+// counts that are not written yet.
+func (r *reporter) sweep(ctx context.Context) {
+	now := r.now()
 	maps.DeleteFunc(r.said, func(_ report, event *reported) bool {
-		if now.Sub(event.last) < repeatAfter {
-			return false
-		}
-		if event.count > event.written {
+		over := now.Sub(event.last) >= repeatAfter
+		if event.count > event.written && (over || now.Sub(event.wrote) >= refreshAfter) {
 			r.writeSeries(ctx, event)
 		}
-		return true
+		return over
 	})
 }
 
-// writeSeries writes the count of occurrences into an Event, unless the Event is gone.
+// writeSeries writes the count of occurrences into an Event, or creates the Event again that is gone.
 func (r *reporter) writeSeries(ctx context.Context, event *reported) {
-	t, ok := r.plane.Registry.Catalog().Type("events")
-	if !ok || event.name == "" {
-		return
-	}
-	manager, err := t.ServerManagerOf(eventsv1.SchemeGroupVersion.WithKind(t.Kind), "")
-	if err == nil {
-		u := resources.UpdateRequest{Type: t, Name: event.name}
-		u.Change = func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
-			obj := existing.DeepCopyObject().(*core.Event)
-			obj.Series = &core.EventSeries{Count: event.count, LastObservedTime: metav1.NewMicroTime(event.last)}
-			return manager.Update(existing, obj, resources.ServerManagerName), nil
-		}
-		_, _, err = r.plane.Pipeline.Update(resources.APIServer.Request(ctx, "update", t, t.KeyOf(event.namespace, event.name)), &u)
+	event.wrote = r.now()
+	event.event.Series = &core.EventSeries{Count: event.count, LastObservedTime: metav1.NewMicroTime(event.last)}
+	err := r.update(ctx, event.event)
+	if apierrors.IsNotFound(err) {
+		err = r.create(ctx, event.event)
 	}
 	if err != nil {
-		r.plane.Logger.Info("an event was not made a series", "event", event.namespace+"/"+event.name, "error", err)
+		r.plane.Logger.Info("an event was not made a series", "event", event.event.Namespace+"/"+event.event.Name, "error", err)
 		return
 	}
 	event.written = event.count
 }
 
-func (r *reporter) write(ctx context.Context, about *resources.Type, o *resources.Object, reason, action, message string) (*reported, error) {
+// update writes the series of an Event.
+func (r *reporter) update(ctx context.Context, event *core.Event) error {
+	t, manager, err := r.events()
+	if t == nil || err != nil {
+		return err
+	}
+	u := resources.UpdateRequest{Type: t, Name: event.Name}
+	u.Change = func(_ context.Context, existing runtime.Object, stored *resources.Object) (runtime.Object, error) {
+		if stored == nil { // an update may create Events
+			return nil, apierrors.NewNotFound(t.GroupResource, event.Name)
+		}
+		obj := existing.DeepCopyObject().(*core.Event)
+		obj.Series = event.Series
+		return manager.Update(existing, obj, resources.ServerManagerName), nil
+	}
+	_, _, err = r.plane.Pipeline.Update(resources.APIServer.Request(ctx, "update", t, t.KeyOf(event.Namespace, event.Name)), &u)
+	return err
+}
+
+// create stores an Event.
+func (r *reporter) create(ctx context.Context, event *core.Event) error {
+	t, manager, err := r.events()
+	if t == nil || err != nil {
+		return err
+	}
+	c := resources.CreateRequest{Type: t, Object: manager.Create(event.DeepCopy(), resources.ServerManagerName)}
+	_, err = r.plane.Pipeline.Create(resources.APIServer.Request(ctx, "create", t, t.KeyOf(event.Namespace, event.Name)), &c)
+	return err
+}
+
+// events returns the type of Events, nil where they are not served, and the manager of their fields.
+func (r *reporter) events() (*resources.Type, *fieldmanager.Manager, error) {
 	t, ok := r.plane.Registry.Catalog().Type("events")
 	if !ok {
-		return &reported{}, nil
+		return nil, nil, nil
 	}
 	manager, err := t.ServerManagerOf(eventsv1.SchemeGroupVersion.WithKind(t.Kind), "")
-	if err != nil {
-		return &reported{}, err
-	}
+	return t, manager, err
+}
+
+// event makes an Event about an object.
+func (r *reporter) event(about *resources.Type, o *resources.Object, reason, action, message string) *core.Event {
 	now, namespace := time.Now(), o.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
-	event := &core.Event{
+	return &core.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: util.GenerateEventName(o.Name, now.UnixNano())},
 		InvolvedObject: core.ObjectReference{Kind: about.Kind, APIVersion: about.StorageVersion.String(), Namespace: o.Namespace, Name: o.Name,
 			UID: types.UID(gjson.GetBytes(o.Data, "metadata.uid").Str), ResourceVersion: resources.FormatRevision(o.Revision)},
 		EventTime: metav1.NewMicroTime(now), Type: corev1.EventTypeWarning, Reason: reason, Action: action, Message: message,
 		ReportingController: r.name, ReportingInstance: r.instance,
 	}
-	c := resources.CreateRequest{Type: t, Object: manager.Create(event, resources.ServerManagerName)}
-	_, err = r.plane.Pipeline.Create(resources.APIServer.Request(ctx, "create", t, t.KeyOf(namespace, event.Name)), &c)
-	if err != nil {
-		return &reported{}, err
-	}
-	return &reported{namespace: namespace, name: event.Name}, nil
 }
