@@ -63,10 +63,27 @@ func (s *Store) measure(r *request) (bytes int) {
 	return bytes
 }
 
+// mostSent is the most that kube-apiserver's client of etcd sends.
+const mostSent = 2 << 20
+
+// tooLargeToSend is ErrTooLarge for an object that kube-apiserver would not even send to etcd.
+type tooLargeToSend struct{ size int }
+
+// Error returns the text of etcd's client, which clients of kube-apiserver know.
+func (e *tooLargeToSend) Error() string {
+	return fmt.Sprintf("rpc error: code = ResourceExhausted desc = trying to send message larger than max (%d vs. %d)", e.size, mostSent)
+}
+
+// Is tells that the error is ErrTooLarge.
+func (*tooLargeToSend) Is(target error) bool { return target == resources.ErrTooLarge }
+
 // check refuses what a database would refuse, which would fail the transaction of the whole batch. Only a Create has
 // its key checked: an object whose key an earlier release accepted unchecked can still be changed and deleted.
 func (s *Store) check(w *resources.Write) error {
 	if most := s.options.MaxObjectBytes; most > 0 && w.Op != resources.Delete && w.Draft.Size() > most {
+		if size := w.Draft.Size(); size > mostSent && most <= mostSent {
+			return &tooLargeToSend{size}
+		}
 		return resources.ErrTooLarge
 	}
 	if data := w.Draft.Data; !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {

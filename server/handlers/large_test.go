@@ -61,6 +61,10 @@ func TestLargeObjects(t *testing.T) {
 	if got := gjson.Get(answer, "message").Str; got != refused {
 		t.Errorf("a large pod: %s", got)
 	}
+	answer = send(http.MethodPost, "/api/v1/namespaces/test/pods", asJSON, strings.Replace(pod, "vvv", strings.Repeat("v", 600000), 1), 500)
+	if got := gjson.Get(answer, "message").Str; !strings.HasPrefix(got, "rpc error: code = ResourceExhausted desc = trying to send message larger than max (22") {
+		t.Errorf("a larger pod: %s", got)
+	}
 }
 
 // The limit is of what kube-apiserver would store, which is protobuf: escapes of JSON, up to six bytes each, do not count.
