@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -8,6 +9,9 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
 )
+
+// collectionPage is the number of objects that kube-apiserver reads at once when it deletes a collection.
+const collectionPage = 10000
 
 // deleteCollection deletes what a list with the same options would return ("Collections").
 func (h *Handlers) deleteCollection(q *request) error {
@@ -41,6 +45,7 @@ func (h *Handlers) deleteCollection(q *request) error {
 			if objects, m, err = h.collect(q, list); err == nil && len(objects) > 0 {
 				_, err = q.served.RequestKey(q.ctx, objects[0].Name) // a path with an empty namespace lists all namespaces, and deletes nothing
 			}
+			h.markFirstPage(q, list, objects, &m)
 			return objects, err
 		}
 		return nil
@@ -55,6 +60,19 @@ func (h *Handlers) deleteCollection(q *request) error {
 		}
 	}
 	return q.list(f, objects, m)
+}
+
+// markFirstPage makes the metadata of a list of deleted objects that of its first page, as it is with kube-apiserver, although the list has all of them.
+func (h *Handlers) markFirstPage(q *request, list *metainternalversion.ListOptions, objects []*resources.Object, m *metav1.ListMeta) {
+	if list.Limit != 0 || len(objects) <= collectionPage {
+		return
+	}
+	s := q.selection(list)
+	revision, _ := resources.RevisionOfParameter(m.ResourceVersion) // of a list that was made here
+	m.Continue = encodeContinue(objects[collectionPage-1].Path(), s.namespace, revision, h.age.begins())
+	if s.everything() && m.ShardInfo == nil {
+		m.RemainingItemCount = ptr.To(int64(len(objects) - collectionPage))
+	}
 }
 
 // collectionOptions decodes the options for deleting each object.

@@ -1,6 +1,15 @@
 package handlers_test
 
-import "testing"
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"github.com/rowlock/rowlock/resources"
+)
 
 // "Resource deletion": deletion has two phases with finalizers or a grace period, and one without.
 func TestFinalizers(t *testing.T) {
@@ -156,6 +165,39 @@ func TestDeleteCollection(t *testing.T) {
 		exchange{do: "DELETE /api/v1/namespaces", code: 405},
 		exchange{shows: "what warns of a delete warns once", do: "DELETE /apis/batch/v1/namespaces/test/jobs", code: 200, answer: says{"Warning": `299 - "child pods are preserved by default when ` +
 			`jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"`}},
+	)
+}
+
+// kube-apiserver deletes a collection in pages of ten thousand objects, and answers with all of them and the metadata of the first page.
+func TestDeleteCollectionOfManyPages(t *testing.T) {
+	a := newAPI(t)
+	typ, _ := a.registry.Catalog().Type("configmaps")
+	var writes []resources.Write
+	for i := range 10_003 {
+		name := fmt.Sprintf("c%05d", i)
+		draft, err := typ.NewDraft(t.Context(), &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "test", Name: name, Labels: map[string]string{"x": "1"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		writes = append(writes, resources.Write{Op: resources.Create, Key: typ.KeyOf("test", name), Draft: draft})
+	}
+	for some := range slices.Chunk(writes, 1000) {
+		if _, err := a.store.Commit(t.Context(), some...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := says{"items.#": "10003", "metadata.remainingItemCount": "3"}
+	next := "GET " + configMaps + "?continue={next}"
+	rest := says{"items.#.metadata.name": `["c10000","c10001","c10002"]`}
+	a.run(
+		exchange{do: "DELETE " + configMaps + "?dryRun=All", code: 200, says: all, keep: says{"next": "metadata.continue"}},
+		exchange{do: next, code: 200, says: rest},
+		exchange{do: "DELETE " + configMaps + "?dryRun=All&labelSelector=x%3D1", code: 200, keep: says{"next": "metadata.continue"},
+			says: says{"items.#": "10003", "metadata.remainingItemCount": "-"}},
+		exchange{do: next, code: 200, says: rest},
+		exchange{do: "DELETE " + configMaps + "?dryRun=All&limit=10001", code: 200, says: says{"items.#": "10001", "metadata.remainingItemCount": "2"}},
+		exchange{do: "DELETE " + configMaps, code: 200, says: all},
+		exchange{do: "GET " + configMaps, code: 200, says: says{"items.#": "0"}},
 	)
 }
 
