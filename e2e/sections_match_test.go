@@ -197,7 +197,7 @@ var passing = []struct {
 	{regexp.MustCompile(`(too old resource version: \d+ )\(\d+\)`), "${1}(REVISION)"},
 	{live, "${1}LIVE"},
 	{regexp.MustCompile(`\(\d+ vs\. 2097152\)`), "(BYTES vs. 2097152)"}, // of etcd's request, or of the object
-	{regexp.MustCompile(`("continue": ?")[^"]+`), "${1}TOKEN"}, // a token of before or a new one
+	{regexp.MustCompile(`("continue": ?")[^"]+`), "${1}TOKEN"},          // a token of before or a new one
 	{regexp.MustCompile(`"\d+[smh](\d+[sm])?"`), `"AGE"`},
 	{regexp.MustCompile(`(generated-/?)\w{5}\b`), "${1}SUFFIX"},
 	{regexp.MustCompile(`("nodePort": ?|"healthCheckNodePort": ?)\d+`), "${1}PORT"},

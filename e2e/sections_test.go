@@ -74,6 +74,7 @@ var sectionFlags = map[string]struct{ rowlock, kubeAPIServer []string }{
 		rowlock:       []string{"--service-cluster-ip-range", "10.43.0.0/16,fd00:10:43::/112"},
 		kubeAPIServer: []string{"--service-cluster-ip-range", "10.43.0.0/16,fd00:10:43::/112"},
 	},
+	"index":   {}, // no other case adds paths meanwhile
 	"expired": {rowlock: []string{"--history-age", "5s"}, kubeAPIServer: []string{"--etcd-compaction-interval", "1s"}},
 }
 

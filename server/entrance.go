@@ -222,6 +222,8 @@ func (e *Entrance) checks(path string) []health.Check {
 	checks = append(checks, toCome("autoregister-completion"), health.Finished("log"))
 	if path == "readyz" {
 		checks = append(checks, told("informer-sync", e.Objects))
+	} else {
+		checks = append(checks, loopbackCheck)
 	}
 	for _, name := range slices.Concat(Hooks, definitionHooks, e.Hooks) {
 		checks = append(checks, toCome("poststarthook/"+name))

@@ -61,8 +61,8 @@ func TestHealthBeforeTheStart(t *testing.T) {
 			[]string{"ping", "etcd", "etcd-readiness", "log", "shutdown"}},
 		{"/readyz?verbose", true, []string{"[-]etcd failed: away for now\n"}, []string{"ping", "log", "shutdown"}},
 		{"/readyz", true, []string{"[-]etcd failed: reason withheld\n", "[-]informer-sync failed: reason withheld\n"}, []string{"ping", "log", "shutdown"}},
-		{"/livez?verbose", true, []string{"[+]etcd excluded: ok\n", "\nlivez check failed"}, []string{"ping", "etcd", "log"}},
-		{"/healthz", false, []string{"\nhealthz check failed"}, []string{"ping", "etcd", "log"}},
+		{"/livez?verbose", true, []string{"[+]etcd excluded: ok\n", "\nlivez check failed"}, []string{"ping", "etcd", "log", "loopback-serving-certificate"}},
+		{"/healthz", false, []string{"\nhealthz check failed"}, []string{"ping", "etcd", "log", "loopback-serving-certificate"}},
 	} {
 		e := newEntrance(t, func(c *server.EntranceConfig) {
 			if tc.away {

@@ -47,6 +47,11 @@ var identityHooks = []string{"start-kube-apiserver-identity-lease-controller", "
 // identified tells whether each server has a Lease.
 func identified() bool { return utilfeature.DefaultFeatureGate.Enabled(features.APIServerIdentity) }
 
+// interoperates tells whether a server says at which address others reach it.
+func interoperates() bool {
+	return utilfeature.DefaultFeatureGate.Enabled(features.UnknownVersionInteroperabilityProxy)
+}
+
 // identity is the Lease of a server.
 type identity struct {
 	plane        *Plane
@@ -67,7 +72,7 @@ func (p *Plane) keepIdentity(n Network) *chore {
 	}
 	i := &identity{plane: p, t: t, host: host, name: identityName(host)}
 	i.holder = i.name + "_" + string(uuid.NewUUID())
-	if n.Address != nil && utilfeature.DefaultFeatureGate.Enabled(features.UnknownVersionInteroperabilityProxy) {
+	if n.Address != nil && interoperates() {
 		i.address = net.JoinHostPort(n.Address.String(), strconv.Itoa(n.Port))
 	}
 	return &chore{name: "the Lease of this server", follow: []resources.Key{t.KeyOf(metav1.NamespaceSystem, i.name)}, do: i.do, end: i.end}
