@@ -195,6 +195,7 @@ var passing = []struct {
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
 	{regexp.MustCompile(`(resourceVersion[\\": ]+)\d+`), "${1}REVISION"},
 	{regexp.MustCompile(`(too old resource version: \d+ )\(\d+\)`), "${1}(REVISION)"},
+	{regexp.MustCompile(`(in the precondition \()\d+`), "${1}REVISION"},
 	{live, "${1}LIVE"},
 	{regexp.MustCompile(`\(\d+ vs\. 2097152\)`), "(BYTES vs. 2097152)"}, // of etcd's request, or of the object
 	{regexp.MustCompile(`("continue": ?")[^"]+`), "${1}TOKEN"},          // a token of before or a new one

@@ -24,8 +24,8 @@ type sectionCase struct {
 	Steps   []step `json:"steps"`
 }
 
-// step is a request and its expected answer. In all of it, {ns} is the namespace of the case, {id} a name that no other case has, {name} a value that
-// an earlier step has kept, and "REPEAT x n TIMES" n times x.
+// step is a request and its expected answer. In all of it, {ns} is the namespace of the case, {id} a name that no other case has, {ff} a byte
+// that is no UTF-8, {name} a value that an earlier step has kept, and "REPEAT x n TIMES" n times x.
 type step struct {
 	Note    string            `json:"note"` // what is special about it
 	Send    string            `json:"send"` // method and path
@@ -73,6 +73,10 @@ var sectionFlags = map[string]struct{ rowlock, kubeAPIServer []string }{
 	"dual-stack": {
 		rowlock:       []string{"--service-cluster-ip-range", "10.43.0.0/16,fd00:10:43::/112"},
 		kubeAPIServer: []string{"--service-cluster-ip-range", "10.43.0.0/16,fd00:10:43::/112"},
+	},
+	"early-versions": {
+		rowlock:       []string{"--runtime-config", "resource.k8s.io/v1beta2=true,resource.k8s.io/v1alpha3=true"},
+		kubeAPIServer: []string{"--runtime-config", "resource.k8s.io/v1beta2=true,resource.k8s.io/v1alpha3=true"},
 	},
 	"index":   {}, // no other case adds paths meanwhile
 	"expired": {rowlock: []string{"--history-age", "5s"}, kubeAPIServer: []string{"--etcd-compaction-interval", "1s"}},
@@ -151,7 +155,7 @@ func (c sectionCase) run(t *testing.T, servers []*sectionServer) {
 		if i > 0 && c.Differs != "" {
 			return
 		}
-		kept[i] = values{"ns": namespace, "id": namespace}
+		kept[i] = values{"ns": namespace, "id": namespace, "ff": "\xff"}
 		answers := c.send(t, s, kept[i])
 		if i == 0 {
 			first = answers

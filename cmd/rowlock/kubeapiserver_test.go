@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 
 	"github.com/rowlock/rowlock/resources/upstream"
 )
@@ -81,6 +82,18 @@ func TestKubeAPIServerFlags(t *testing.T) {
 	said.WriteString("Flag --admission-control has been deprecated, Use --enable-admission-plugins or --disable-admission-plugins instead. Will be removed in a future version.\n")
 	if code != 0 || stdout != "Kubernetes "+upstream.Release+"\n" || stderr != said.String() {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+// Privileged containers are refused unless the flag allows them, as by kube-apiserver; 'rowlock serve' allows them.
+func TestKubeAPIServerRefusesPrivileged(t *testing.T) {
+	for line, want := range map[string]bool{"": false, "--allow-privileged": true, "--allow-privileged=false": false} {
+		var o kubeAPIServerOptions
+		cmd := &cobra.Command{}
+		addSections(cmd, o.sections())
+		if err := cmd.ParseFlags(strings.Fields(line)); err != nil || o.serve.allowPrivileged != want {
+			t.Errorf("with %q, they are allowed: %t, %v", line, o.serve.allowPrivileged, err)
+		}
 	}
 }
 
