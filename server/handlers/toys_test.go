@@ -2,20 +2,13 @@ package handlers_test
 
 import (
 	"bufio"
-	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/fastpath"
@@ -250,91 +243,8 @@ func watchOfToysThatChange(t *testing.T, a *api) {
 	}
 }
 
-// While a kind is added, changed and removed, every request is answered as if it existed or as if it did not, every watch ends, and nothing is left
-// behind.
-func TestToysComeAndGo(t *testing.T) {
-	onEveryDatabase(t, toysComeAndGo)
-}
-
-func toysComeAndGo(t *testing.T, a *api) {
-	s := a.listen()
-	const rounds = 10_000
-	var alive atomic.Int64
-	define := func(v toyVersion) *resources.Type {
-		toy, err := v.Type()
-		if err != nil {
-			t.Fatal(err)
-		}
-		alive.Add(1)
-		runtime.AddCleanup(toy, func(*atomic.Int64) { alive.Add(-1) }, &alive)
-		return toy
-	}
-	stop := make(chan struct{})
-	var clients sync.WaitGroup
-	for i, use := range []func(i int){
-		func(i int) {
-			a.tolerate("POST", toys, toy(fmt.Sprint("t", i%5), `{"color":"red"}`), nil, 201, 404, 409)
-		},
-		func(i int) {
-			a.tolerate("PATCH", toysAsV2+fmt.Sprint("/t", i%5, "?fieldManager=m&force=true"), fmt.Sprintf(
-				`{"apiVersion":"toys.example.org/v2","kind":"Toy","metadata":{"name":"t%d"},"spec":{"paint":"%d"}}`, i%5, i), asApply, 200, 201, 404, 409)
-		},
-		func(i int) {
-			a.tolerate("GET", toysAsV2, "", says{"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}, 200, 404)
-		},
-		func(i int) { a.tolerate("GET", toys+"/t1", "", nil, 200, 404) },
-		func(i int) { a.tolerate("DELETE", toys+fmt.Sprint("/t", i%5), "", nil, 200, 404, 409) },
-		func(int) {
-			response, err := s.Client().Get(s.URL + toys + "?watch=1")
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_, _ = io.Copy(io.Discard, response.Body) // it ends when the kind changes or goes
-			response.Body.Close()
-		},
-	} {
-		clients.Go(func() {
-			for n := i; ; n++ {
-				select {
-				case <-stop:
-					return
-				default:
-					use(n)
-				}
-			}
-		})
-	}
-	gvs := []schema.GroupVersion{{Group: "toys.example.org", Version: "v1"}, {Group: "toys.example.org", Version: "v2"}}
-	for round := range rounds {
-		a.edit(func(e *resources.Edit) {
-			for i, v := range toyVersions {
-				v.Form = fmt.Sprint(round / 2) // every other change has no effect on the rendering
-				e.SetType(gvs[i], 1000, 100, define(v))
-			}
-		})
-		switch {
-		case round%3 == 2:
-			a.stopServingToys()
-		case round%3 == 1:
-			a.edit(func(e *resources.Edit) { e.RemoveType(gvs[1].WithResource("toys")) })
-		}
-	}
-	close(stop)
-	a.stopServingToys()
-	clients.Wait()
-	s.CloseClientConnections()
-	for waited := time.Now(); alive.Load() > 0; {
-		if time.Since(waited) > patience {
-			t.Fatalf("%d types are kept after they went", alive.Load())
-		}
-		runtime.GC() // a cleanup runs some time after the collection of its object
-		runtime.Gosched()
-	}
-}
-
-// tolerate sends a request that may have several responses.
-func (a *api) tolerate(method, path, body string, header says, codes ...int) {
+// tolerate sends a request that may have several responses. It returns the response.
+func (a *api) tolerate(method, path, body string, header says, codes ...int) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body)).WithContext(a.Context())
 	for name, value := range header {
 		r.Header.Set(name, value)
@@ -344,4 +254,5 @@ func (a *api) tolerate(method, path, body string, header says, codes ...int) {
 	if !slices.Contains(codes, w.Code) {
 		a.Errorf("%s %s: %d %s", method, path, w.Code, w.Body)
 	}
+	return w
 }
