@@ -40,8 +40,8 @@ type quotaChange struct {
 	revision int64
 	// isNew tells that the quota has no limits in its status yet.
 	isNew bool
-	// forced is when look queued it for measurement although it was not calm.
-	forced time.Time
+	// refusedFrom and refusedLast are when the first and the last of its measurements in a row were not written.
+	refusedFrom, refusedLast time.Time
 }
 
 // quotaWait identifies a wait: a soon one, because the use may have decreased, or a later one, because the use of requests may be missing. A quota
@@ -92,7 +92,7 @@ func (c *calmQuotas) isNow(e *resources.Event) {
 	defer c.mu.Unlock()
 	before := c.changed[e.Object.Key]
 	c.others = c.others || before.isNew && !isNew && time.Since(before.at) < quotaCalm // no status is written here so soon
-	c.changed[e.Object.Key] = quotaChange{at: time.Now(), revision: e.Object.Revision, isNew: isNew, forced: before.forced}
+	c.changed[e.Object.Key] = quotaChange{at: time.Now(), revision: e.Object.Revision, isNew: isNew, refusedFrom: before.refusedFrom, refusedLast: before.refusedLast}
 	if mayLack {
 		c.wait(quotaWait{e.Object.Key, true}, quotaUnrest)
 	}
@@ -129,7 +129,7 @@ func (c *calmQuotas) look(of quotaWait, w *waitingQuota) {
 	case ready:
 		delete(c.waiting, of)
 		if left > 0 {
-			changed.forced = time.Now()
+			changed.refusedFrom, changed.refusedLast = time.Now().Add(-quotaUnrest), time.Now()
 			c.changed[of.key] = changed
 		}
 	default:

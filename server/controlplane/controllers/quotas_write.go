@@ -47,6 +47,9 @@ func (w calmWriter) UpdateStatus(ctx context.Context, q *corev1.ResourceQuota, o
 	if apierrors.IsConflict(err) && !w.calm.conflicts(key) {
 		return q, nil
 	}
+	if err == nil {
+		w.calm.written(key)
+	}
 	return written, err
 }
 
@@ -54,37 +57,59 @@ func (w calmWriter) UpdateStatus(ctx context.Context, q *corev1.ResourceQuota, o
 func (c *calmQuotas) mayWrite(key resources.Key, resourceVersion string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changed := c.changed[key]
+	changed, known := c.changed[key]
 	isLast := resourceVersion == strconv.FormatInt(changed.revision, 10) // otherwise a change just made has not been shown
-	calm, wait := quotaCalm, quotaUnrest
-	if changed.isNew && c.others {
-		calm, wait = quotaOthers, quotaOthers
-	} else if changed.isNew {
-		wait = 0
+	isOthers := changed.isNew && c.others
+	calm, again, wait := quotaCalm, quotaWait{key, false}, time.Duration(0)
+	if isOthers {
+		calm, again, wait = quotaOthers, quotaWait{key, true}, quotaOthers
+	} else if !isLast {
+		wait = quotaCalm
 	}
-	if isLast && time.Since(changed.at) >= calm || time.Since(changed.forced) < quotaCalm {
+	if isLast && time.Since(changed.at) >= calm || changed.isOverdue() {
 		c.others = c.others && !changed.isNew // it was left to them, and they did not measure it
 		return true
 	}
-	if of := (quotaWait{key, true}); c.waiting[of] == nil {
-		c.wait(of, wait)
+	if time.Since(changed.refusedLast) >= 2*quotaUnrest {
+		changed.refusedFrom = time.Now()
+	}
+	changed.refusedLast = time.Now()
+	if known {
+		c.changed[key] = changed
+	}
+	if c.waiting[again] == nil {
+		c.wait(again, wait)
 	}
 	return false
 }
 
-// conflicts notes that a measurement was refused because the quota had changed. It tells whether to measure the quota again at once, because it does
-// not stay calm.
+// isOverdue tells that a quota has to be measured although it is not calm: it has not been for long, or never while it was measured.
+func (c quotaChange) isOverdue() bool {
+	return time.Since(c.refusedFrom) >= quotaUnrest && time.Since(c.refusedLast) < 2*quotaUnrest
+}
+
+// written notes that a measurement was written.
+func (c *calmQuotas) written(key resources.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if changed, ok := c.changed[key]; ok {
+		changed.refusedFrom, changed.refusedLast = time.Time{}, time.Time{}
+		c.changed[key] = changed
+	}
+}
+
+// conflicts notes that a measurement was refused because the quota had changed. It tells whether to measure the quota again at once, because it is
+// overdue.
 func (c *calmQuotas) conflicts(key resources.Key) (atOnce bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changed := c.changed[key]
-	if time.Since(changed.forced) < quotaCalm {
-		changed.forced = time.Now()
+	if changed := c.changed[key]; changed.isOverdue() {
+		changed.refusedLast = time.Now()
 		c.changed[key] = changed
 		return true
 	}
-	if of := (quotaWait{key, true}); c.waiting[of] == nil {
-		c.wait(of, 0)
+	if of := (quotaWait{key, false}); c.waiting[of] == nil {
+		c.wait(of, quotaCalm)
 	}
 	return false
 }
