@@ -16,8 +16,10 @@ var computedColumns = map[string]string{
     WHERE {waits} IS NOT NULL OR {member state.terminated} IS NOT NULL ORDER BY n LIMIT 1) END, first,
     CASE WHEN EXISTS (SELECT 1 FROM {each status.conditions} WHERE {member type} = 'PodScheduled' AND {member reason} = 'SchedulingGated') THEN 'SchedulingGated' END,
     nullif({text status.reason}, ''), {text status.phase}, '') AS reason
-  FROM (SELECT first IS NULL OR {true Initialized} AS began, first FROM (SELECT (SELECT 'Init:' || coalesce(why, place || '/' || ({counted spec.initContainers}))
-    FROM (SELECT why, place FROM {inits} WHERE NOT over ORDER BY n LIMIT 1) AS f) AS first LIMIT 1) AS a LIMIT 1) AS b LIMIT 1) AS c) END END`,
+  FROM (SELECT first IS NULL OR {true Initialized} AS began, first FROM (SELECT 'Init:' || coalesce(CASE WHEN ended THEN
+    coalesce(reason, CASE WHEN calm THEN 'ExitCode:' || coalesce(code, '0') ELSE 'Signal:' || signal END) ELSE nullif(waits, 'PodInitializing') END,
+    place || '/' || ({counted spec.initContainers})) AS first
+    FROM (SELECT 1 AS one) AS o LEFT JOIN (SELECT * FROM {inits} WHERE NOT over ORDER BY n LIMIT 1) AS f ON one = 1 LIMIT 1) AS a LIMIT 1) AS b LIMIT 1) AS c) END END`,
 	"pod restarts": `{known} (SELECT CASE WHEN stop IS NULL OR {true Initialized} THEN ({restarts status.containerStatuses})
   + (SELECT coalesce(sum(restarts), 0) FROM {inits} WHERE side IS NOT NULL AND (stop IS NULL OR n <= stop))
   ELSE (SELECT coalesce(sum(restarts), 0) FROM {inits} WHERE n <= stop) END FROM {stop}) END`,

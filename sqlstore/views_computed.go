@@ -40,12 +40,13 @@ var computedForms = map[string]string{
   WHERE {waits} IS NULL AND {member state.terminated} IS NOT NULL AND NOT {zero state.terminated.exitCode} ORDER BY n LIMIT 1)`,
 	// inits is the statuses of init containers, to select from. side is set for those that run beside the others, and over
 	// for those after which the next one starts. stop is the number of the first that is not over.
-	"inits": `(SELECT n, place, restarts, ready, well, why, side, well OR side IS NOT NULL AND up AS over FROM (SELECT *, max(always) OVER (PARTITION BY name) AS side
+	"inits": `(SELECT *, well OR side IS NOT NULL AND up AS over FROM (SELECT *, max(always) OVER (PARTITION BY name) AS side
   FROM (SELECT NULL AS always, n, {index} AS place, {member name} AS name, {count restartCount} AS restarts, coalesce({is ready}, false) AS ready,
-    coalesce({is started}, false) AS up, {member state.terminated} IS NOT NULL AND {zero state.terminated.exitCode} AS well,
-    CASE WHEN {member state.terminated} IS NULL THEN nullif({waits}, 'PodInitializing') ELSE {ended} END AS why FROM {each status.initContainerStatuses}
-  UNION ALL SELECT 1, NULL, NULL, {member name}, NULL, NULL, NULL, NULL, NULL FROM {each spec.initContainers} WHERE {member restartPolicy} = 'Always') AS a) AS b
-  WHERE n IS NOT NULL) AS i`,
+    coalesce({is started}, false) AS up, {member state.terminated} IS NOT NULL AND {zero state.terminated.exitCode} AS well, {waits} AS waits,
+    {member state.terminated} IS NOT NULL AS ended, nullif({member state.terminated.reason}, '') AS reason, {member state.terminated.exitCode} AS code,
+    {zero state.terminated.signal} AS calm, {member state.terminated.signal} AS signal FROM {each status.initContainerStatuses}
+  UNION ALL SELECT 1, NULL, NULL, {member name}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    FROM {each spec.initContainers} WHERE {member restartPolicy} = 'Always') AS a) AS b WHERE n IS NOT NULL) AS i`,
 	"stop": "(SELECT min(n) AS stop FROM {inits} WHERE NOT over) AS p",
 
 	// result is how the request for the status of pools ended, summed whether its pools are counted, and pooled a sum.
@@ -95,7 +96,8 @@ var (
 	}}
 	computingPostgres = computing{postgresPath, map[string]string{
 		"text": "(o #>> PATH)", "number": "(o #>> PATH)::numeric", "set": "(o #>> PATH) = 'true'",
-		"time": "floor(extract(epoch FROM (o #>> PATH)::timestamptz))::bigint", "now": "floor(extract(epoch FROM now()))::bigint",
+		"time": "CASE WHEN o #>> PATH >= '0001' THEN floor(extract(epoch FROM (o #>> PATH)::timestamptz))::bigint END", // it has no year 0
+		"now":  "floor(extract(epoch FROM now()))::bigint",
 		"each": elements("PATH"), "whole": "",
 		"index": "(n - 1)", "item": "(e #>> '{}')",
 		"member": "(e #>> PATH)", "count": "(e #>> PATH)::numeric",

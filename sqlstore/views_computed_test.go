@@ -39,6 +39,7 @@ func TestComputedColumns(t *testing.T) {
 			s.bothButAge(t, v.Name, there...)
 		}
 		s.put(t, "jobs.batch", "a", "timed", `},"status":{"startTime":"2026-01-02T03:04:05Z","completionTime":"2026-01-02T04:04:06Z"}}`)
+		s.put(t, "jobs.batch", "a", "timeless", `},"status":{"startTime":"0000-01-01T00:00:00Z"}}`)
 		s.put(t, "jobs.batch", "a", "times", `},"status":{"startTime":"2026-01-02T03:04:05Z"}}`)
 		s.put(t, "events", "a", "once", `},"eventTime":"2026-01-02T03:04:05.000006Z","firstTimestamp":null,"lastTimestamp":null}`)
 		s.put(t, "events", "a", "twice", `},"firstTimestamp":"2026-01-02T03:04:05Z","lastTimestamp":"2026-01-02T04:04:06Z"}`)
@@ -63,6 +64,7 @@ func TestComputedColumns(t *testing.T) {
 			"SELECT name, ports FROM services ORDER BY name":                                                                                   "[[bare <nil>] [odd <nil>] [ports 80:30080/TCP,53/UDP]]",
 			"SELECT name, printed_status, roles FROM nodes ORDER BY name":                                                                      "[[bare Unknown <nil>] [lost NotReady <nil>] [odd Unknown <nil>] [roles Ready,SchedulingDisabled Big,old,worker]]",
 			`SELECT duration_seconds FROM "jobs.batch" WHERE name = 'timed'`:                                                                   "[[3601]]",
+			`SELECT count(*) FROM "jobs.batch" WHERE name = 'timeless' AND coalesce(duration_seconds, 1) <> 0`:                                 "[[1]]",
 			`SELECT count(*) FROM "jobs.batch" WHERE name = 'times' AND duration_seconds > 9999`:                                               "[[1]]",
 			"SELECT name, first_time, last_time FROM events WHERE namespace = 'a' AND name <> 'odd' ORDER BY name":                             "[[bare <nil> <nil>] [once 2026-01-02T03:04:05.000006Z 2026-01-02T03:04:05.000006Z] [twice 2026-01-02T03:04:05Z 2026-01-02T04:04:06Z]]",
 			`SELECT completed_time FROM "resourcepoolstatusrequests.resource.k8s.io" WHERE name = 'done'`:                                      "[[2026-01-02T03:04:05Z]]",
