@@ -142,6 +142,7 @@ func (o *kubeAPIServerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.Lookup("admission-control").Hidden = false
 	flags.StringVarP(&o.verbosity, "v", "v", "0", "verbosity of the log: 1 and more is --log-level=info, 4 and more is debug")
 	flags.Var(newChoice(&o.serve.log.format, "text", "json"), "logging-format", "format of log lines")
+	o.serve.services.addReplacingFlags(flags)
 	o.version = versionFalse
 	flags.Var(&o.version, "version", "print the version of Kubernetes and exit; raw prints all details; vX.Y.Z-own serves, and reports that version")
 	flags.Lookup("version").NoOptDefVal = "true"
@@ -191,6 +192,7 @@ func (o *kubeAPIServerOptions) check() error {
 	}
 	errs = append(errs, o.checkUnserved()...)
 	errs = append(errs, checkInert(o.inert)...)
+	errs = append(errs, o.serve.services.check()...)
 	errs = append(errs, o.serve.flow.check(o.serve.runtimeConfig.String())...)
 	errs = append(errs, o.serve.audit.Check()...)
 	errs = append(errs, o.serve.metrics.complete()...)

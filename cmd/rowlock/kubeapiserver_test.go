@@ -158,6 +158,7 @@ func TestKubeAPIServerRefusals(t *testing.T) {
 		"--etcd-servers=x --disabled-metrics=a-b":                                                   `metrics.disabledMetrics: Invalid value: ["a-b"]: must be fully qualified metric names`,
 		"--etcd-servers=x --show-hidden-metrics-for-version=1.2":                                    `metrics.showHiddenMetricsForVersion: Invalid value: "1.2": must be omitted or have the value`,
 		"--etcd-servers=x --allow-metric-labels-manifest=none":                                      "failed to read allow list manifest: open none",
+		"--etcd-servers=x --endpoint-reconciler-type=consul":                                        "Reconciler not implemented: consul",
 		"--etcd-servers=x --v=loud":                                                                 `invalid argument "loud" for "-v, --v" flag`,
 	} {
 		code, stdout, stderr := command(t, append([]string{"kube-apiserver"}, strings.Fields(line)...)...)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -13,6 +15,11 @@ import (
 	"github.com/rowlock/rowlock/server/controlplane"
 )
 
+// endpointReconcilers are the values of --endpoint-reconciler-type.
+var endpointReconcilers = []string{"", "lease", "master-count", noReconciler}
+
+const noReconciler = "none"
+
 // serviceOptions are the flags about Services, with kube-apiserver's names.
 type serviceOptions struct {
 	builtin.ServiceNetwork
@@ -21,6 +28,8 @@ type serviceOptions struct {
 
 	ranges    string
 	advertise net.IP
+	// reconciler is kube-apiserver's --endpoint-reconciler-type.
+	reconciler string
 	// external is the name by which clients reach the server; empty: its address.
 	external string
 }
@@ -36,6 +45,20 @@ func (o *serviceOptions) addFlags(flags *pflag.FlagSet) {
 		"`address` of the endpoint of the Service kubernetes (default: the host of --listen, or the address of the default route)")
 	flags.StringVar(&o.external, "external-hostname", "",
 		"`host` that /api and the issuer's documents name for this server (default: an address)")
+}
+
+// addReplacingFlags adds the flags that only the command kube-apiserver has.
+func (o *serviceOptions) addReplacingFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.reconciler, "endpoint-reconciler-type", "lease",
+		"`type` of the endpoints of the Service kubernetes: none writes none; with lease and master-count, which are the same here, the servers of the database are the endpoints")
+}
+
+// check refuses values of these flags with kube-apiserver's messages.
+func (o *serviceOptions) check() (errs []error) {
+	if !slices.Contains(endpointReconcilers, o.reconciler) {
+		errs = append(errs, fmt.Errorf("Reconciler not implemented: %v", o.reconciler))
+	}
+	return errs
 }
 
 func (o *serviceOptions) complete() error {
@@ -75,7 +98,8 @@ func minPrefix(bits int) int {
 
 // network says how clients reach a server that listens on an address.
 func (o *serveOptions) network(listening net.Addr, logger *slog.Logger) controlplane.Network {
-	n := controlplane.Network{ServiceRanges: o.services.Ranges, NodePorts: o.services.NodePorts, Address: o.services.advertise}
+	n := controlplane.Network{ServiceRanges: o.services.Ranges, NodePorts: o.services.NodePorts, Address: o.services.advertise,
+		NoEndpoint: o.services.reconciler == noReconciler}
 	tcp, ok := listening.(*net.TCPAddr)
 	if !ok {
 		return n
@@ -88,7 +112,7 @@ func (o *serveOptions) network(listening net.Addr, logger *slog.Logger) controlp
 			logger.Info("the Service kubernetes gets no endpoint: set --advertise-address", "error", err)
 		}
 	}
-	if len(n.ServiceRanges) > 0 && n.Address != nil && netutils.IsIPv6CIDR(&n.ServiceRanges[0]) != netutils.IsIPv6(n.Address) { // kube-apiserver does not start
+	if len(n.ServiceRanges) > 0 && n.Address != nil && !n.NoEndpoint && netutils.IsIPv6CIDR(&n.ServiceRanges[0]) != netutils.IsIPv6(n.Address) { // kube-apiserver does not start
 		logger.Warn("the address of the server and the Service kubernetes are of different IP families, so pods do not reach the server by it: "+
 			"set --advertise-address or --service-cluster-ip-range", "address", n.Address.String(), "range", n.ServiceRanges[0].String())
 	}

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -202,5 +205,33 @@ func TestServiceRouting(t *testing.T) {
 				t.Errorf("%s %q: %v, %v; want %v", command, args, o.serve.routing, err, wanted)
 			}
 		}
+	}
+}
+
+// With --endpoint-reconciler-type=none, the Service kubernetes has no endpoints, and the IP family of the server may be another one.
+func TestNoEndpointReconciler(t *testing.T) {
+	tokens := filepath.Join(t.TempDir(), "tokens.csv")
+	if err := os.WriteFile(tokens, []byte("t,admin,1,system:masters\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startKubeAPIServer(t, t.TempDir(), "--etcd-servers=http://127.0.0.1:1", "--token-auth-file="+tokens, "--authorization-mode=RBAC",
+		"--endpoint-reconciler-type=none", "--advertise-address=192.0.2.7", "--service-cluster-ip-range=fd00:44::/112")
+	for path, want := range map[string]int{"services": 200, "endpoints": 404} {
+		r, err := http.NewRequest(http.MethodGet, s.url+"/api/v1/namespaces/default/"+path+"/kubernetes", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer t")
+		response, err := s.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: %d, want %d", path, response.StatusCode, want)
+		}
+	}
+	if logged := s.end(t); logged != "" {
+		t.Errorf("logged %s", logged)
 	}
 }

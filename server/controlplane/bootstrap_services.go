@@ -35,6 +35,8 @@ type Network struct {
 	ServiceRanges []net.IPNet
 	// Address is the address in the Service's endpoint. Nil: there is no endpoint.
 	Address net.IP
+	// NoEndpoint: this server is no endpoint of the Service, although it has an address.
+	NoEndpoint bool
 	// Port is where the server listens.
 	Port int
 	// Members are the servers that share the database; each is an endpoint. Nil: no others are known, and the server
@@ -45,6 +47,9 @@ type Network struct {
 	// NodePorts is the range of the node ports.
 	NodePorts utilnet.PortRange
 }
+
+// isEndpoint tells whether this server is an endpoint of the Service.
+func (n Network) isEndpoint() bool { return n.Address != nil && !n.NoEndpoint }
 
 // BootstrapServices creates the default ServiceCIDR and the Service "kubernetes", repairs the addresses and node ports of
 // Services, and makes this server one of the endpoints of "kubernetes". It runs after Bootstrap, when the port is known. Several servers may run it at once. Errors: those of Bootstrap.
@@ -61,7 +66,7 @@ func (p *Plane) bootstrapServices(ctx context.Context, n Network) error {
 	}
 	p.Front.Finish(serviceHooks...)
 	switch {
-	case n.Address == nil:
+	case !n.isEndpoint():
 		return nil
 	case n.Members == nil:
 		return p.unlessRefused(p.ensureEndpoints(ctx, n.alone))

@@ -30,7 +30,7 @@ const leaveTimeout = 5 * time.Second
 func (p *Plane) keepServices(n Network) *chore {
 	k := &keeper{plane: p, network: n}
 	c := &chore{name: "the Service kubernetes", follow: keptObjects, begin: k.begin, do: k.do, longest: time.Second}
-	if n.Members != nil && n.Address != nil {
+	if n.Members != nil && n.isEndpoint() {
 		k.membership = n.membership()
 		c.changed, c.end = n.Members.Changed, k.leave
 	}
@@ -84,7 +84,7 @@ func (k *keeper) look(ctx context.Context) (again time.Duration, err error) {
 		if again, err = k.membership.removeDead(ctx, time.Now()); err == nil {
 			err = k.membership.reconcile(ctx, k.plane)
 		}
-	case k.wrong && k.network.Address != nil:
+	case k.wrong && k.network.isEndpoint():
 		err = k.plane.ensureEndpoints(ctx, k.network.alone)
 	}
 	if err := refused.pass(err); err != nil {

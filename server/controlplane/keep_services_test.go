@@ -242,3 +242,34 @@ func TestServersAreCheckedInTime(t *testing.T) {
 		t.Errorf("the server that is gone is looked for in %v, %v", again, err)
 	}
 }
+
+// A server that is to be no endpoint writes none, whether it knows other servers or not, and still keeps the Service.
+func TestKeepWithoutEndpoint(t *testing.T) {
+	const service = "/api/v1/namespaces/default/services/kubernetes"
+	endpoints := []string{"/api/v1/namespaces/default/endpoints/kubernetes", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"}
+	alive := []string{"a"}
+	for _, members := range []Members{nil, crew{"a", &alive}} {
+		x := newRepairs(t)
+		n := x.network(6443)
+		n.NoEndpoint, n.Members, n.Rows = true, members, resources.NewRows(x.store)
+		for _, path := range append(endpoints, service) {
+			x.send("DELETE", path, "", 200)
+		}
+		if err := x.p.BootstrapServices(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		x.send("DELETE", service, "", 200)
+		c := x.p.keepServices(n)
+		c.begin()
+		if _, err := c.do(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		x.send("GET", service, "", 200)
+		for _, path := range endpoints {
+			x.send("GET", path, "", 404)
+		}
+		if c.end != nil {
+			t.Error("it removes an endpoint when it ends")
+		}
+	}
+}
