@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 
+	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/health"
 )
@@ -110,23 +111,46 @@ func TestMetricsAreReset(t *testing.T) {
 	}
 }
 
-// Request durations have classic and native histograms (KEP-5808).
+// Histograms have classic and native buckets (KEP-5808), as those of kube-apiserver that has the same requests, and classic ones only without the gate.
 func TestNativeHistograms(t *testing.T) {
-	metrics := prometheus.NewRegistry()
-	s := newServer(t, func(c *server.Config) { c.Metrics = metrics })
-	get(s.Handler(), "/healthz", "known")
-	families, err := metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() != "apiserver_request_duration_seconds" {
-			continue
+	t.Cleanup(func() {
+		if err := upstream.SetFeatureGates(nil); err != nil {
+			t.Error(err)
 		}
-		if h := f.Metric[0].Histogram; len(h.GetBucket()) == 0 || len(h.GetPositiveSpan()) == 0 {
-			t.Errorf("not in both: %s", h)
+	})
+	for _, on := range []bool{true, false} {
+		if err := upstream.SetFeatureGates(map[string]bool{"NativeHistograms": on}); err != nil {
+			t.Fatal(err)
 		}
-		return
+		metrics := prometheus.NewRegistry()
+		h := newServer(t, func(c *server.Config) { c.Metrics = metrics }).Handler()
+		get(h, "/healthz", "known")
+		send(h, "known", "POST", "/api/v1/namespaces", `{"metadata":{"name":"a"}}`)
+		get(h, "/api/v1/namespaces", "known")
+		families, err := metrics.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		native := map[string]bool{}
+		for _, f := range families {
+			if h := f.Metric[0].GetHistogram(); h != nil && !strings.HasPrefix(f.GetName(), "go_") {
+				native[f.GetName()] = h.Schema != nil
+				if len(h.GetBucket()) == 0 {
+					t.Errorf("%s has no classic buckets", f.GetName())
+				}
+			}
+		}
+		for _, name := range []string{"apiserver_request_body_size_bytes", "apiserver_request_duration_seconds", "apiserver_request_filter_duration_seconds",
+			"apiserver_request_sli_duration_seconds", "apiserver_response_sizes", "authentication_duration_seconds", "authorization_duration_seconds",
+			"etcd_request_duration_seconds"} {
+			if is, ok := native[name]; !ok || is != on {
+				t.Errorf("%s: native is %v, there is %v; want %v", name, is, ok, on)
+			}
+		}
+		for _, name := range []string{"apiserver_admission_step_admission_duration_seconds", "apiserver_admission_controller_admission_duration_seconds"} {
+			if native[name] {
+				t.Errorf("%s is native, unlike kube-apiserver's", name)
+			}
+		}
 	}
-	t.Error("no times of requests")
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // accessMetrics are kube-apiserver's metrics of authentication and authorization (pkg/endpoints/filters of k8s.io/apiserver). The counters and
@@ -23,9 +25,9 @@ type filterTimes struct {
 }
 
 func newFilterTimes(r *prometheus.Registry, impersonation string) (filterTimes, error) {
-	vec := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_filter_duration_seconds",
-		Help:    "Request filter latency distribution in seconds, for each filter type",
-		Buckets: []float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 5, 10, 15, 30}}, []string{"filter"})
+	vec := upstream.NewHistogramVec("apiserver_request_filter_duration_seconds",
+		"Request filter latency distribution in seconds, for each filter type",
+		[]float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 5, 10, 15, 30}, "filter")
 	of := func(filter string) prometheus.Observer { return vec.WithLabelValues(filter) }
 	return filterTimes{of("authentication"), of("audit"), of(impersonation), of("priorityandfairness"), of("authorization")}, r.Register(vec)
 }
@@ -57,12 +59,14 @@ func newAccessMetrics(r *prometheus.Registry, impersonation string) (*accessMetr
 		Help: "Counter of authenticated requests broken out by username."}, []string{"username"})
 	authentications := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authentication_attempts", Help: "Counter of authenticated attempts."},
 		[]string{"result"})
-	authenticating := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "authentication_duration_seconds",
-		Help: "Authentication duration in seconds broken out by result.", Buckets: accessBuckets}, []string{"result"})
+	authenticating := upstream.NewHistogramVec("authentication_duration_seconds",
+		"Authentication duration in seconds broken out by result.",
+		accessBuckets, "result")
 	authorizations := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authorization_attempts_total",
 		Help: "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'."}, []string{"result"})
-	authorizing := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "authorization_duration_seconds",
-		Help: "Authorization duration in seconds broken out by result.", Buckets: accessBuckets}, []string{"result"})
+	authorizing := upstream.NewHistogramVec("authorization_duration_seconds",
+		"Authorization duration in seconds broken out by result.",
+		accessBuckets, "result")
 	for _, c := range []prometheus.Collector{users, authentications, authenticating, authorizations, authorizing} {
 		if err := r.Register(c); err != nil {
 			return nil, err

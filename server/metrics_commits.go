@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // commitTimes are the metrics of the store's writes, under kube-apiserver's names for requests to etcd.
@@ -38,8 +39,9 @@ func newCommitTimes(r *prometheus.Registry) (*commitTimes, error) {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	t := &commitTimes{
-		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "etcd_request_duration_seconds",
-			Help: "How long the store took for writes, by operation and type: there is no etcd.", Buckets: slices.Concat([]float64{0.005, 0.025}, sliBuckets)}, labels),
+		took: upstream.NewHistogramVec("etcd_request_duration_seconds",
+			"How long the store took for writes, by operation and type: there is no etcd.",
+			slices.Concat([]float64{0.005, 0.025}, sliBuckets), labels...),
 		asked:   counter("etcd_requests_total", "Writes to the store, by operation and type."),
 		failing: counter("etcd_request_errors_total", "Writes that the store could not do, by operation and type; conflicts are none."),
 	}

@@ -6,7 +6,7 @@
 //
 //	scheme.go      kinds that are added to legacyscheme.Scheme
 //	semantic.go    functions that are added to equality.Semantic
-//	features.go    gates that are added to the feature gate, and changed defaults
+//	features.go    gates that are added to the feature gate, and changed defaults; whether its histograms are native ones, too
 //	privileged.go  whether pods may be privileged
 //	log.go         the destination and the verbosity of klog
 //	auditlog.go    how often klog reports that events of the audit were not taken, recognised by the beginning of upstream's text
@@ -28,6 +28,7 @@
 //	kubelets.go    the addresses of a node that it tries
 //	flows.go       the configuration of priority and fairness, of which New takes a part
 //	limits.go      bounds that are unexported constants of kube-apiserver
+//	histograms.go  the number and the width of the buckets of native histograms
 //
 // Memory of upstream that is read or changed past its interfaces:
 //

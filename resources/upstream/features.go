@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
+	metricsfeatures "k8s.io/component-base/metrics/features"
 )
 
 // foreignGates are the gates of parts of kube-apiserver that are not part of this program; they are accepted nevertheless.
@@ -17,7 +18,6 @@ var foreignGates = map[featuregate.Feature]featuregate.FeatureSpec{
 	"ControllerManagerReleaseLeaderElectionLockOnExit": {PreRelease: featuregate.Alpha},
 	"LoggingAlphaOptions":                              {PreRelease: featuregate.Alpha},
 	"LoggingBetaOptions":                               {Default: true, PreRelease: featuregate.Beta},
-	"NativeHistograms":                                 {Default: true, PreRelease: featuregate.Beta},
 }
 
 // otherDefaults are gates whose default differs from kube-apiserver's.
@@ -29,6 +29,7 @@ var otherDefaults = map[featuregate.Feature]bool{
 
 var prepareGates = sync.OnceFunc(func() {
 	utilruntime.Must(utilfeature.DefaultMutableFeatureGate.Add(foreignGates))
+	utilruntime.Must(metricsfeatures.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
 	for gate, on := range otherDefaults {
 		utilruntime.Must(utilfeature.DefaultMutableFeatureGate.OverrideDefault(gate, on))
 	}
@@ -58,5 +59,6 @@ func SetFeatureGates(given map[string]bool) error {
 		return err
 	}
 	utilfeature.DefaultMutableFeatureGate.AddMetrics()
+	metricsfeatures.ApplyFeatureGates(utilfeature.DefaultFeatureGate)
 	return nil
 }

@@ -17,9 +17,9 @@ type counts struct {
 
 func newCounts() *counts {
 	const day = 24 * 3600
-	lifetimes := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "apiserver_client_certificate_expiration_seconds",
-		Help:    "Distribution of the remaining lifetime on the certificate used to authenticate a request.",
-		Buckets: []float64{0, 1800, 3600, 7200, 21600, 43200, day, 2 * day, 4 * day, 7 * day, 30 * day, 90 * day, 180 * day, 360 * day}})
+	lifetimes := prometheus.NewHistogram(upstream.Histogram("apiserver_client_certificate_expiration_seconds",
+		"Distribution of the remaining lifetime on the certificate used to authenticate a request.",
+		[]float64{0, 1800, 3600, 7200, 21600, 43200, day, 2 * day, 4 * day, 7 * day, 30 * day, 90 * day, 180 * day, 360 * day}))
 	return &counts{lifetimes: lifetimes, cache: upstream.TokenCache()}
 }
 

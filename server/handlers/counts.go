@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // counts are kube-apiserver's histograms whose values only the handlers know.
@@ -18,13 +20,12 @@ func newCounts() counts {
 	return counts{
 		lists:  newListCounts(),
 		shards: newShardCounts(),
-		bodies: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_body_size_bytes",
-			Help:    "Apiserver request body size in bytes broken out by resource and verb.",
-			Buckets: prometheus.LinearBuckets(50000, 100000, 31)}, []string{"group", "resource", "verb"}),
-		watchLists: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_watch_list_duration_seconds",
-			Help:    "Response latency distribution in seconds for watch list requests broken by group, version, resource and scope.",
-			Buckets: []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300}},
-			[]string{"group", "version", "resource", "scope"}),
+		bodies: upstream.NewHistogramVec("apiserver_request_body_size_bytes",
+			"Apiserver request body size in bytes broken out by resource and verb.",
+			prometheus.LinearBuckets(50000, 100000, 31), "group", "resource", "verb"),
+		watchLists: upstream.NewHistogramVec("apiserver_watch_list_duration_seconds",
+			"Response latency distribution in seconds for watch list requests broken by group, version, resource and scope.",
+			[]float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300}, "group", "version", "resource", "scope"),
 	}
 }
 
