@@ -1,7 +1,10 @@
 package server
 
 import (
+	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/rowlock/rowlock/server/health"
 )
@@ -25,7 +28,7 @@ func (s *Server) healthChecks(path string) []health.Check {
 		// kube-apiserver waits here for its informers. Rowlock's store has read the objects before it is opened.
 		checks = append(checks, health.Finished("informer-sync"))
 	} else {
-		checks = append(checks, loopbackCheck)
+		checks = append(checks, loopbackCertificate)
 	}
 	for _, name := range s.finished {
 		checks = append(checks, health.Finished("poststarthook/"+name))
@@ -36,8 +39,45 @@ func (s *Server) healthChecks(path string) []health.Check {
 	return checks
 }
 
-// loopbackCheck fails in kube-apiserver when the certificate that it makes for requests to itself has expired. Rowlock needs none.
-var loopbackCheck = health.Finished("loopback-serving-certificate")
+// loopbackCertificate always passes: the server needs no certificate for requests to itself. That of kube-apiserver expires.
+var loopbackCertificate = health.Finished("loopback-serving-certificate")
+
+// newHealth returns the handler of a health path with checks in kube-apiserver's order.
+func newHealth(path string, logger *slog.Logger, checks func(path string) []health.Check) *health.Handler {
+	return health.New(path, logger, func() []health.Check { return inOrder(checks(path)) })
+}
+
+// checkOrder is kube-apiserver's order of checks and post-start hooks, of which a server may leave some out. Checks of keys have the place of "".
+var checkOrder = []string{"ping", "log", "loopback-serving-certificate", "etcd", "etcd-readiness", "", "informer-sync",
+	"start-apiserver-admission-initializer", "generic-apiserver-start-informers",
+	"priority-and-fairness-config-consumer", "priority-and-fairness-filter", "max-in-flight-filter",
+	"storage-object-count-tracker-hook", "start-apiextensions-informers",
+	"start-apiextensions-controllers", "crd-informer-synced", "start-system-namespaces-controller",
+	"peer-endpoint-reconciler-controller", "start-cluster-authentication-info-controller",
+	"start-kube-apiserver-identity-lease-controller", "start-kube-apiserver-identity-lease-garbage-collector",
+	"storage-readiness", "start-legacy-token-tracking-controller",
+	"start-service-ip-repair-controllers", "rbac/bootstrap-roles",
+	"scheduling/bootstrap-system-priority-classes", "priority-and-fairness-config-producer",
+	"bootstrap-controller", "start-kubernetes-service-cidr-controller",
+	"aggregator-reload-proxy-client-cert", "start-kube-aggregator-informers",
+	"apiservice-status-local-available-controller", "apiservice-status-remote-available-controller",
+	"apiservice-registration-controller", "apiservice-discovery-controller",
+	"kube-apiserver-autoregistration", "autoregister-completion", "apiservice-openapi-controller",
+	"apiservice-openapiv3-controller", "shutdown"}
+
+// inOrder returns checks in kube-apiserver's order.
+func inOrder(checks []health.Check) []health.Check {
+	ordered := make([]health.Check, 0, len(checks))
+	for _, name := range checkOrder {
+		for _, c := range checks {
+			is := strings.TrimPrefix(c.Name, "poststarthook/")
+			if is == name || name == "" && !slices.Contains(checkOrder, is) {
+				ordered = append(ordered, c)
+			}
+		}
+	}
+	return ordered
+}
 
 // storeChecks returns the checks of a store for one health path.
 func storeChecks(path string, c health.Check) []health.Check {
@@ -53,6 +93,14 @@ func storeChecks(path string, c health.Check) []health.Check {
 // Hooks are the names of the post-start hooks that New finishes.
 var Hooks = []string{"storage-readiness", "start-apiserver-admission-initializer", "generic-apiserver-start-informers", "start-kube-aggregator-informers",
 	"storage-object-count-tracker-hook", "apiservice-discovery-controller", "apiservice-openapi-controller", "apiservice-openapiv3-controller"}
+
+// flowHooks are the post-start hooks of the limits on requests, with or without priority and fairness.
+func flowHooks(unfair bool) []string {
+	if unfair {
+		return []string{"max-in-flight-filter"}
+	}
+	return []string{"priority-and-fairness-config-consumer", "priority-and-fairness-filter"}
+}
 
 // definitionHooks are the post-start hooks of a server with CustomResourceDefinitions.
 var definitionHooks = []string{"start-apiextensions-informers", "start-apiextensions-controllers", "crd-informer-synced"}

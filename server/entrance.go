@@ -43,6 +43,8 @@ type EntranceConfig struct {
 	Database, Objects func() error
 	// Hooks are the post-start hooks besides those of the server.
 	Hooks []string
+	// Unfair as in Config.
+	Unfair bool
 }
 
 // Entrance accepts connections, from before there is a Server. Until then it reports the progress of the start, and has all other requests wait for
@@ -85,7 +87,7 @@ func NewEntrance(c EntranceConfig) (*Entrance, error) {
 	e.letIn = sync.OnceFunc(func() { close(e.admitted) })
 	for _, name := range healthPaths {
 		// Failing checks are not logged: the log already tells the progress of the start.
-		e.paths["/"+name] = health.New(name, slog.New(slog.DiscardHandler), func() []health.Check { return e.checks(name) })
+		e.paths["/"+name] = newHealth(name, slog.New(slog.DiscardHandler), e.checks)
 	}
 	e.http = &http.Server{Handler: e, ConnContext: cork.Context, TLSConfig: c.TLS, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,
 		MaxHeaderBytes: 1 << 20, ErrorLog: log.New(newConnectionLog(c.Logger), "", 0),
@@ -223,9 +225,9 @@ func (e *Entrance) checks(path string) []health.Check {
 	if path == "readyz" {
 		checks = append(checks, told("informer-sync", e.Objects))
 	} else {
-		checks = append(checks, loopbackCheck)
+		checks = append(checks, loopbackCertificate)
 	}
-	for _, name := range slices.Concat(Hooks, definitionHooks, e.Hooks) {
+	for _, name := range slices.Concat(Hooks, flowHooks(e.Unfair), definitionHooks, e.Hooks) {
 		checks = append(checks, toCome("poststarthook/"+name))
 	}
 	if path == "readyz" {

@@ -58,11 +58,11 @@ func TestHealthBeforeTheStart(t *testing.T) {
 		passed []string
 	}{
 		{"/readyz?verbose", false, []string{"[-]informer-sync failed: 3 of about 7 objects read\n", "[-]poststarthook/rbac/bootstrap-roles failed: reason withheld\n", "\nreadyz check failed"},
-			[]string{"ping", "etcd", "etcd-readiness", "log", "shutdown"}},
+			[]string{"ping", "log", "etcd", "etcd-readiness", "shutdown"}},
 		{"/readyz?verbose", true, []string{"[-]etcd failed: away for now\n"}, []string{"ping", "log", "shutdown"}},
 		{"/readyz", true, []string{"[-]etcd failed: reason withheld\n", "[-]informer-sync failed: reason withheld\n"}, []string{"ping", "log", "shutdown"}},
-		{"/livez?verbose", true, []string{"[+]etcd excluded: ok\n", "\nlivez check failed"}, []string{"ping", "etcd", "log", "loopback-serving-certificate"}},
-		{"/healthz", false, []string{"\nhealthz check failed"}, []string{"ping", "etcd", "log", "loopback-serving-certificate"}},
+		{"/livez?verbose", true, []string{"[+]etcd excluded: ok\n", "\nlivez check failed"}, []string{"ping", "log", "loopback-serving-certificate", "etcd"}},
+		{"/healthz", false, []string{"\nhealthz check failed"}, []string{"ping", "log", "loopback-serving-certificate", "etcd"}},
 	} {
 		e := newEntrance(t, func(c *server.EntranceConfig) {
 			if tc.away {

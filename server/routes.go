@@ -5,7 +5,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/rowlock/rowlock/server/health"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -17,7 +16,7 @@ func (s *Server) newEcho() *echo.Echo {
 	e.Use(s.chain())
 
 	for _, name := range healthPaths {
-		h := health.New(name, s.Logger, func() []health.Check { return s.healthChecks(name) })
+		h := newHealth(name, s.Logger, s.healthChecks)
 		serve := func(c echo.Context) error { return h.Serve(c.Response(), c.Request()) }
 		e.Any("/"+name, serve)
 		e.Any("/"+name+"/*", serve)

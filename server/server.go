@@ -181,6 +181,7 @@ func New(c Config) (*Server, error) {
 	s.trimmer = newTrimmer(func() int { return int(s.underWay.Load()) }, s.handlers.Watches, c.DefragmentHeap, s.rest)
 	// kube-apiserver's hooks fill informers and count objects: the store has done so. OpenAPI documents are built on demand.
 	s.Finish(Hooks...)
+	s.Finish(flowHooks(c.Unfair)...)
 	if c.Definitions != nil {
 		s.Finish(definitionHooks...)
 		c.Definitions.ReachesItself(loopback{s, resources.APIServer.Info, "kube-apiserver", bounded.MostBytes})
@@ -191,7 +192,7 @@ func New(c Config) (*Server, error) {
 	s.flowFilter = s.newFlowFilter()
 	s.echo = s.newEcho()
 	if s.Entrance == nil {
-		if s.Entrance, err = NewEntrance(EntranceConfig{TLS: c.TLS, HTTP: c.HTTP, Logger: c.Logger, Features: c.Features}); err != nil {
+		if s.Entrance, err = NewEntrance(EntranceConfig{TLS: c.TLS, HTTP: c.HTTP, Logger: c.Logger, Features: c.Features, Unfair: c.Unfair}); err != nil {
 			return nil, err
 		}
 	}

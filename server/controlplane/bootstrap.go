@@ -78,9 +78,12 @@ func bootstrapHooks(rbac bool) []string {
 		hooks = append(hooks, "rbac/bootstrap-roles")
 	}
 	hooks = append(hooks, "start-legacy-token-tracking-controller", "scheduling/bootstrap-system-priority-classes",
-		"priority-and-fairness-config-consumer", "priority-and-fairness-config-producer",
+		"priority-and-fairness-config-producer",
 		"apiservice-status-local-available-controller", "apiservice-status-remote-available-controller", "apiservice-registration-controller",
-		"kube-apiserver-autoregistration", "priority-and-fairness-filter")
+		"kube-apiserver-autoregistration")
+	if interoperates() {
+		hooks = append(hooks, "peer-endpoint-reconciler-controller")
+	}
 	if identified() {
 		hooks = append(hooks, identityHooks...)
 	}

@@ -47,7 +47,7 @@ var identityHooks = []string{"start-kube-apiserver-identity-lease-controller", "
 // identified tells whether each server has a Lease.
 func identified() bool { return utilfeature.DefaultFeatureGate.Enabled(features.APIServerIdentity) }
 
-// interoperates tells whether a server says at which address others reach it.
+// interoperates tells whether each server says how others reach it.
 func interoperates() bool {
 	return utilfeature.DefaultFeatureGate.Enabled(features.UnknownVersionInteroperabilityProxy)
 }
