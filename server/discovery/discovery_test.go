@@ -18,6 +18,9 @@ import (
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/discovery"
@@ -361,6 +364,22 @@ func TestPretty(t *testing.T) {
 		w := get(t, h, "/api"+c.query, c.accept, "User-Agent", c.agent)
 		if !strings.HasPrefix(w.Body.String(), c.prefix) {
 			t.Errorf("%+v: %.40s", c, w.Body)
+		}
+	}
+}
+
+// Without the gate, only custom resources have a hash of the storage version.
+func TestNoStorageVersionHashes(t *testing.T) {
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.StorageVersionHash, false)
+	for _, custom := range []bool{false, true} {
+		registry := resources.NewRegistry()
+		registry.SetGroup(resources.GroupSpec{Name: "example.com", Versions: []resources.VersionSpec{{Version: "v1", Types: []*resources.Type{{
+			GroupResource: schema.GroupResource{Group: "example.com", Resource: "widgets"}, Kind: "Widget", Untyped: custom,
+			StorageVersion: schema.GroupVersion{Group: "example.com", Version: "v1"}}}}}})
+		w := httptest.NewRecorder()
+		discovery.New(registry, discovery.Options{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/apis/example.com/v1", http.NoBody))
+		if has := strings.Contains(w.Body.String(), "storageVersionHash"); w.Code != http.StatusOK || has != custom {
+			t.Errorf("custom is %v: %d %s", custom, w.Code, w.Body)
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -94,7 +96,8 @@ func apiResource(s *resources.Served) metav1.APIResource {
 	if s.OfferedVerbs != nil {
 		r.Verbs = s.OfferedVerbs
 	}
-	if s.Stored() {
+	// kube-apiserver asks the gate only for built-in types.
+	if s.Stored() && (s.Untyped || utilfeature.DefaultFeatureGate.Enabled(features.StorageVersionHash)) {
 		r.StorageVersionHash = storageVersionHash(s.HashedKind())
 	}
 	return r

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/codec"
@@ -51,8 +53,9 @@ func (q *request) listOptions() (*metainternalversion.ListOptions, error) {
 	if err := q.decodeOptions(opts); err != nil {
 		return nil, err
 	}
-	metainternalversion.SetListOptionsDefaults(opts, true)
-	if errs := metainternalversionvalidation.ValidateListOptions(opts, true); len(errs) > 0 {
+	begins := utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
+	metainternalversion.SetListOptionsDefaults(opts, begins)
+	if errs := metainternalversionvalidation.ValidateListOptions(opts, begins); len(errs) > 0 {
 		return nil, invalidOptions("ListOptions", errs)
 	}
 	if opts.FieldSelector != nil {

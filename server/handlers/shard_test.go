@@ -8,6 +8,9 @@ import (
 
 	"github.com/tidwall/gjson"
 	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 )
 
 const (
@@ -101,4 +104,14 @@ func (a *api) namesOf(path string) (names []string) {
 func TestNoShards(t *testing.T) {
 	newAPI(t).run(configMap("a", "x", "1"),
 		exchange{do: "GET " + sharded(configMaps+"?", "bad"), code: 200, says: says{"items.#": "1", "metadata.shardInfo": "-"}})
+}
+
+// Without the gate WatchList, a watch does not begin with a list unless its resourceVersion is empty or 0, as it was before, and sendInitialEvents is refused.
+func TestNoWatchLists(t *testing.T) {
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.WatchList, false)
+	const refused = "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+	newAPI(t).run(configMap("a", "x", "1"),
+		exchange{do: "GET " + configMaps + streamed, code: 422, says: says{"message": refused}},
+		exchange{do: "GET " + configMaps + "?watch=1&timeoutSeconds=1", code: 200, says: says{"type": "ADDED", "object.metadata.name": "a"}},
+		exchange{do: "GET " + configMaps + "?watch=1&timeoutSeconds=1&resourceVersion=0", code: 200, says: says{"type": "ADDED", "object.metadata.name": "a"}})
 }
