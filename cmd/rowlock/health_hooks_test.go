@@ -17,9 +17,9 @@ var otherHooks = []string{
 	// kube-apiserver has them with flags: --proxy-client-cert-file, as here, --encryption-provider-config-automatic-reload, and
 	// --enable-priority-and-fairness=false.
 	"aggregator-reload-proxy-client-cert", "start-encryption-provider-config-automatic-reload", "max-in-flight-filter",
-	// It has them with gates that are off by default: CoordinatedLeaderElection, UnknownVersionInteroperabilityProxy, StorageVersionAPI.
+	// It has them with gates that are off by default, CoordinatedLeaderElection and StorageVersionAPI, or with --peer-ca-file.
 	"start-kube-apiserver-coordinated-leader-election-controller",
-	"peer-endpoint-reconciler-controller", "mixed-version-proxy-handler", "local-discovery-cache-sync", "peer-discovery-workers",
+	"mixed-version-proxy-handler", "local-discovery-cache-sync", "peer-discovery-workers",
 	"built-in-resources-storage-version-updater",
 }
 

@@ -48,6 +48,7 @@ shutdown`
 
 // The health checks are kube-apiserver's, in its order, also without priority and fairness and without a gate.
 func TestHealthChecks(t *testing.T) {
+	turnOnAgain(t, "UnknownVersionInteroperabilityProxy")
 	var hooks []string
 	for name := range strings.SplitSeq(kubeAPIServerChecks, "\n") {
 		if hook, ok := strings.CutPrefix(name, "poststarthook/"); ok {

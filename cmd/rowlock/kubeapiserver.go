@@ -135,6 +135,8 @@ func (o *kubeAPIServerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.securePort, "secure-port", 6443, "`port` to serve HTTPS on")
 	flags.StringVar(&o.certDir, "cert-dir", "",
 		"`directory` with the serving certificate, apiserver.crt, and its key, apiserver.key; they are created if missing")
+	flags.Int64Var(&o.serve.connectionRate, "max-connection-bytes-per-sec", 0,
+		"`number` of bytes per second of each connection that is upgraded for a client of a node, Pod or Service, as by exec and port-forward; 0: no limit")
 	flags.StringVar(&o.signingEndpoint, "service-account-signing-endpoint", "", "`socket` of an external signer of tokens; refused, because this server signs tokens itself")
 	flags.StringVar(&o.egressFile, "egress-selector-config-file", "", "`file` with an EgressSelectorConfiguration; refused unless every connection in it is Direct")
 	flags.StringSliceVar(&o.serve.admission.only, "admission-control", nil, "`names` of the admission plugins to run; all others are off")
@@ -242,6 +244,9 @@ func (o *kubeAPIServerOptions) complete() error {
 		}
 	}
 	err := o.serve.complete()
+	if err == nil {
+		err = o.serve.services.checkPeer()
+	}
 	// kube-apiserver ends with the same code for any error.
 	var usage *usageError
 	if errors.As(err, &usage) {

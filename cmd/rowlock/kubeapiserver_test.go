@@ -117,6 +117,7 @@ func TestEgressSelector(t *testing.T) {
 
 // kube-apiserver v1.37.1 ends with these errors, alone or among others.
 func TestKubeAPIServerRefusals(t *testing.T) {
+	turnOnAgain(t, "UnknownVersionInteroperabilityProxy")
 	t.Setenv("TMPDIR", t.TempDir())
 	for line, want := range map[string]string{
 		"--nope":                           "unknown flag: --nope",
@@ -128,38 +129,41 @@ func TestKubeAPIServerRefusals(t *testing.T) {
 		"--version=own":                    `invalid argument "own" for "--version" flag: strconv.ParseBool: parsing "own": invalid syntax`,
 		"":                                 "--etcd-servers must be specified",
 		"--etcd-servers=x --secure-port=0": "--secure-port 0 must be between 1 and 65535, inclusive. It cannot be turned off with 0",
-		"--etcd-servers=x --max-requests-inflight=-1":                                               "--max-requests-inflight can not be negative value",
-		"--etcd-servers=x --request-timeout=-1s":                                                    "--request-timeout can not be negative value",
-		"--etcd-servers=x --enable-admission-plugins=Foo":                                           `enable-admission-plugins plugin "Foo" is unknown`,
-		"--etcd-servers=x --enable-admission-plugins=Foo --disable-admission-plugins=Bar":           `[enable-admission-plugins plugin "Foo" is unknown, disable-admission-plugins plugin "Bar" is unknown]`,
-		"--etcd-servers=x --enable-admission-plugins=Priority --disable-admission-plugins=Priority": "[Priority] in enable-admission-plugins and disable-admission-plugins overlapped",
-		"--etcd-servers=x --feature-gates=Colour=true":                                              "unrecognized feature gate: Colour",
-		"--etcd-servers=x --feature-gates=wardle:Colour=true":                                       "component not registered: wardle",
-		"--etcd-servers=x --runtime-config=foo/v1=true":                                             "unknown api groups foo/v1",
-		"--etcd-servers=x --datastore=mysql://x":                                                    "--datastore",
-		"--etcd-servers=x --max-requests-inflight=0 --max-mutating-requests-inflight=0":             "they must add up to something positive",
-		"--etcd-servers=x --min-request-timeout=-1":                                                 "--min-request-timeout can not be negative value",
-		"--etcd-servers=x --shutdown-delay-duration=-1s":                                            "--shutdown-delay-duration can not be negative value",
-		"--etcd-servers=x --livez-grace-period=-1s":                                                 "--livez-grace-period can not be a negative value",
-		"--etcd-servers=x --storage-initialization-timeout=-1s":                                     "--storage-initialization-timeout can not be negative value",
-		"--etcd-servers=x --shutdown-watch-termination-grace-period=-1s":                            "shutdown-watch-termination-grace-period, if provided, can not be a negative value",
-		"--etcd-servers=x --goaway-chance=0.03":                                                     "--goaway-chance can not be less than 0 or greater than 0.02",
-		"--etcd-servers=x --cors-allowed-origins=example.com":                                       "regular expression does not pin to start/end of host in the origin header",
-		"--etcd-servers=x --cors-allowed-origins=//(x$":                                             "--cors-allowed-origins has an invalid regular expression",
-		"--etcd-servers=x --strict-transport-security-directives=age=1":                             "--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, preload",
-		"--etcd-servers=x --tls-min-version=VersionTLS9":                                            `unknown tls version "VersionTLS9"`,
-		"--etcd-servers=x --tls-cipher-suites=ROT13":                                                "Cipher suite ROT13 not supported or doesn't exist",
-		"--etcd-servers=x --tls-curve-preferences=0":                                                "curve preference 0 is out of range",
-		"--etcd-servers=x --tls-sni-cert-key=x":                                                     "expected comma separated certificate and key file paths",
-		"--etcd-servers=x --tls-sni-cert-key=x,y":                                                   "x: no such file or directory",
-		"--etcd-servers=x --service-account-signing-endpoint=x":                                     "--service-account-signing-endpoint is not supported",
-		"--etcd-servers=x --egress-selector-config-file=x":                                          "failed to read egress selector config: unable to read egress selector configuration",
-		"--etcd-servers=x --allow-metric-labels=a=b":                                                "must have keys with format `metricName,labelName`",
-		"--etcd-servers=x --disabled-metrics=a-b":                                                   `metrics.disabledMetrics: Invalid value: ["a-b"]: must be fully qualified metric names`,
-		"--etcd-servers=x --show-hidden-metrics-for-version=1.2":                                    `metrics.showHiddenMetricsForVersion: Invalid value: "1.2": must be omitted or have the value`,
-		"--etcd-servers=x --allow-metric-labels-manifest=none":                                      "failed to read allow list manifest: open none",
-		"--etcd-servers=x --endpoint-reconciler-type=consul":                                        "Reconciler not implemented: consul",
-		"--etcd-servers=x --v=loud":                                                                 `invalid argument "loud" for "-v, --v" flag`,
+		"--etcd-servers=x --max-requests-inflight=-1":                                                        "--max-requests-inflight can not be negative value",
+		"--etcd-servers=x --request-timeout=-1s":                                                             "--request-timeout can not be negative value",
+		"--etcd-servers=x --enable-admission-plugins=Foo":                                                    `enable-admission-plugins plugin "Foo" is unknown`,
+		"--etcd-servers=x --enable-admission-plugins=Foo --disable-admission-plugins=Bar":                    `[enable-admission-plugins plugin "Foo" is unknown, disable-admission-plugins plugin "Bar" is unknown]`,
+		"--etcd-servers=x --enable-admission-plugins=Priority --disable-admission-plugins=Priority":          "[Priority] in enable-admission-plugins and disable-admission-plugins overlapped",
+		"--etcd-servers=x --feature-gates=Colour=true":                                                       "unrecognized feature gate: Colour",
+		"--etcd-servers=x --feature-gates=wardle:Colour=true":                                                "component not registered: wardle",
+		"--etcd-servers=x --runtime-config=foo/v1=true":                                                      "unknown api groups foo/v1",
+		"--etcd-servers=x --datastore=mysql://x":                                                             "--datastore",
+		"--etcd-servers=x --max-requests-inflight=0 --max-mutating-requests-inflight=0":                      "they must add up to something positive",
+		"--etcd-servers=x --min-request-timeout=-1":                                                          "--min-request-timeout can not be negative value",
+		"--etcd-servers=x --shutdown-delay-duration=-1s":                                                     "--shutdown-delay-duration can not be negative value",
+		"--etcd-servers=x --livez-grace-period=-1s":                                                          "--livez-grace-period can not be a negative value",
+		"--etcd-servers=x --storage-initialization-timeout=-1s":                                              "--storage-initialization-timeout can not be negative value",
+		"--etcd-servers=x --shutdown-watch-termination-grace-period=-1s":                                     "shutdown-watch-termination-grace-period, if provided, can not be a negative value",
+		"--etcd-servers=x --goaway-chance=0.03":                                                              "--goaway-chance can not be less than 0 or greater than 0.02",
+		"--etcd-servers=x --cors-allowed-origins=example.com":                                                "regular expression does not pin to start/end of host in the origin header",
+		"--etcd-servers=x --cors-allowed-origins=//(x$":                                                      "--cors-allowed-origins has an invalid regular expression",
+		"--etcd-servers=x --strict-transport-security-directives=age=1":                                      "--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, preload",
+		"--etcd-servers=x --tls-min-version=VersionTLS9":                                                     `unknown tls version "VersionTLS9"`,
+		"--etcd-servers=x --tls-cipher-suites=ROT13":                                                         "Cipher suite ROT13 not supported or doesn't exist",
+		"--etcd-servers=x --tls-curve-preferences=0":                                                         "curve preference 0 is out of range",
+		"--etcd-servers=x --tls-sni-cert-key=x":                                                              "expected comma separated certificate and key file paths",
+		"--etcd-servers=x --tls-sni-cert-key=x,y":                                                            "x: no such file or directory",
+		"--etcd-servers=x --service-account-signing-endpoint=x":                                              "--service-account-signing-endpoint is not supported",
+		"--etcd-servers=x --egress-selector-config-file=x":                                                   "failed to read egress selector config: unable to read egress selector configuration",
+		"--etcd-servers=x --allow-metric-labels=a=b":                                                         "must have keys with format `metricName,labelName`",
+		"--etcd-servers=x --disabled-metrics=a-b":                                                            `metrics.disabledMetrics: Invalid value: ["a-b"]: must be fully qualified metric names`,
+		"--etcd-servers=x --show-hidden-metrics-for-version=1.2":                                             `metrics.showHiddenMetricsForVersion: Invalid value: "1.2": must be omitted or have the value`,
+		"--etcd-servers=x --allow-metric-labels-manifest=none":                                               "failed to read allow list manifest: open none",
+		"--etcd-servers=x --endpoint-reconciler-type=consul":                                                 "Reconciler not implemented: consul",
+		"--etcd-servers=x --kubernetes-service-node-port=65536":                                              "--kubernetes-service-node-port 65536 must be between 0 and 65535, inclusive. If 0, the Kubernetes master service will be of type ClusterIP, kubernetes service node port range 30000-32767 doesn't contain 65536",
+		"--etcd-servers=x --kubernetes-service-node-port=80":                                                 "kubernetes service node port range 30000-32767 doesn't contain 80",
+		"--etcd-servers=x --feature-gates=UnknownVersionInteroperabilityProxy=false --peer-advertise-port=1": "--peer-advertise-port requires UnknownVersionInteroperabilityProxy feature to be turned on",
+		"--etcd-servers=x --v=loud":                                                                          `invalid argument "loud" for "-v, --v" flag`,
 	} {
 		code, stdout, stderr := command(t, append([]string{"kube-apiserver"}, strings.Fields(line)...)...)
 		if code != exitFailure || stdout != "" || !strings.HasPrefix(stderr, "Error: ") || !strings.Contains(stderr, want) {
@@ -233,6 +237,15 @@ func (s *kubeAPIServer) end(t *testing.T) string {
 		t.Errorf("ended with %d", code)
 	}
 	return s.stderr.String()
+}
+
+// turnOnAgain turns a gate on when a test is over that starts a server without it: gates are those of the process.
+func turnOnAgain(t *testing.T, gate string) {
+	t.Cleanup(func() {
+		if err := upstream.SetFeatureGates(map[string]bool{gate: true}); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Errors in the audit flags have kube-apiserver's messages, and no policy is ignored.

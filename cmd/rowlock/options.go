@@ -54,7 +54,9 @@ type serveOptions struct {
 	apis          builtin.RuntimeConfig
 
 	allowPrivileged bool
-	fastPaths       []string
+	// connectionRate bounds each connection that is passed on to a node, a Pod or a Service, in bytes per second; 0: no bound.
+	connectionRate int64
+	fastPaths      []string
 
 	admission admissionOptions
 	audit     auditOptions

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	netutils "k8s.io/utils/net"
 
 	"github.com/rowlock/rowlock/resources/builtin"
@@ -30,6 +33,10 @@ type serviceOptions struct {
 	advertise net.IP
 	// reconciler is kube-apiserver's --endpoint-reconciler-type.
 	reconciler string
+	// nodePort is the node port of the Service "kubernetes"; 0: it has none.
+	nodePort int
+	// peerIP and peerPort are the address at which other servers would reach this one, if both are given.
+	peerIP, peerPort string
 	// external is the name by which clients reach the server; empty: its address.
 	external string
 }
@@ -51,6 +58,9 @@ func (o *serviceOptions) addFlags(flags *pflag.FlagSet) {
 func (o *serviceOptions) addReplacingFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.reconciler, "endpoint-reconciler-type", "lease",
 		"`type` of the endpoints of the Service kubernetes: none writes none; with lease and master-count, which are the same here, the servers of the database are the endpoints")
+	flags.IntVar(&o.nodePort, "kubernetes-service-node-port", 0, "node `port` of the Service kubernetes when it is created; 0: the Service has the type ClusterIP")
+	flags.StringVar(&o.peerIP, "peer-advertise-ip", "", "`IP` address of this server in the Lease by which servers know each other, if --peer-advertise-port is given, too")
+	flags.StringVar(&o.peerPort, "peer-advertise-port", "", "`port` of this server in that Lease, if --peer-advertise-ip is given, too")
 }
 
 // check refuses values of these flags with kube-apiserver's messages.
@@ -58,7 +68,28 @@ func (o *serviceOptions) check() (errs []error) {
 	if !slices.Contains(endpointReconcilers, o.reconciler) {
 		errs = append(errs, fmt.Errorf("Reconciler not implemented: %v", o.reconciler))
 	}
+	if o.nodePort < 0 || o.nodePort > 65535 {
+		errs = append(errs, fmt.Errorf("--kubernetes-service-node-port %v must be between 0 and 65535, inclusive. If 0, the Kubernetes master service will be of type ClusterIP", o.nodePort))
+	}
+	if o.nodePort > 0 && !o.NodePorts.Contains(o.nodePort) {
+		errs = append(errs, fmt.Errorf("kubernetes service node port range %v doesn't contain %v", o.NodePorts, o.nodePort))
+	}
 	return errs
+}
+
+// checkPeer refuses an address without the feature that uses it, with kube-apiserver's messages. The gates are set by then.
+func (o *serviceOptions) checkPeer() error {
+	if utilfeature.DefaultFeatureGate.Enabled(features.UnknownVersionInteroperabilityProxy) {
+		return nil
+	}
+	const refusal = " requires UnknownVersionInteroperabilityProxy feature to be turned on"
+	switch {
+	case o.peerIP != "":
+		return errors.New("--peer-advertise-ip" + refusal)
+	case o.peerPort != "":
+		return errors.New("--peer-advertise-port" + refusal)
+	}
+	return nil
 }
 
 func (o *serviceOptions) complete() error {
@@ -99,7 +130,10 @@ func minPrefix(bits int) int {
 // network says how clients reach a server that listens on an address.
 func (o *serveOptions) network(listening net.Addr, logger *slog.Logger) controlplane.Network {
 	n := controlplane.Network{ServiceRanges: o.services.Ranges, NodePorts: o.services.NodePorts, Address: o.services.advertise,
-		NoEndpoint: o.services.reconciler == noReconciler}
+		NoEndpoint: o.services.reconciler == noReconciler, NodePort: o.services.nodePort}
+	if o.services.peerIP != "" && o.services.peerPort != "" {
+		n.PeerAddress = net.JoinHostPort(o.services.peerIP, o.services.peerPort)
+	}
 	tcp, ok := listening.(*net.TCPAddr)
 	if !ok {
 		return n

@@ -94,7 +94,7 @@ func (o *serveOptions) assemble(ctx, serving context.Context, store *sqlstore.St
 // define registers the built-in types, and creates the part that adds custom resources.
 func (p *parts) define(ctx context.Context) error {
 	o := p.options
-	upstream.AllowPrivileged(o.allowPrivileged)
+	upstream.SetCapabilities(o.allowPrivileged, o.connectionRate)
 	kubelets, err := o.kubelets.kubelets()
 	if err != nil {
 		return err

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -208,16 +210,28 @@ func TestServiceRouting(t *testing.T) {
 	}
 }
 
-// With --endpoint-reconciler-type=none, the Service kubernetes has no endpoints, and the IP family of the server may be another one.
-func TestNoEndpointReconciler(t *testing.T) {
+// Flags about the Service kubernetes and the addresses of a server that only the command kube-apiserver has: with --endpoint-reconciler-type=none, the
+// Service has no endpoints, and the IP family of the server may be another one.
+func TestServiceFlagsOfKubeAPIServer(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens.csv")
 	if err := os.WriteFile(tokens, []byte("t,admin,1,system:masters\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := startKubeAPIServer(t, t.TempDir(), "--etcd-servers=http://127.0.0.1:1", "--token-auth-file="+tokens, "--authorization-mode=RBAC",
-		"--endpoint-reconciler-type=none", "--advertise-address=192.0.2.7", "--service-cluster-ip-range=fd00:44::/112")
-	for path, want := range map[string]int{"services": 200, "endpoints": 404} {
-		r, err := http.NewRequest(http.MethodGet, s.url+"/api/v1/namespaces/default/"+path+"/kubernetes", http.NoBody)
+		"--endpoint-reconciler-type=none", "--advertise-address=192.0.2.7", "--service-cluster-ip-range=fd00:44::/112",
+		"--kubernetes-service-node-port=30443", "--peer-advertise-ip=192.0.2.9", "--peer-advertise-port=7443", "--max-connection-bytes-per-sec=4096")
+	for _, c := range []struct {
+		path string
+		code int
+		has  string
+	}{
+		{"/api/v1/namespaces/default/endpoints/kubernetes", 404, ""},
+		{"/api/v1/namespaces/default/services/kubernetes", 200, `"type":"NodePort"`},
+		{"/api/v1/namespaces/default/services/kubernetes", 200, `"nodePort":30443`},
+		{"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?watch=1&fieldSelector=metadata.namespace=kube-system", 200,
+			`"kubernetes.io/peer-advertise-address":"192.0.2.9:7443"`},
+	} {
+		r, err := http.NewRequest(http.MethodGet, s.url+c.path, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,9 +240,10 @@ func TestNoEndpointReconciler(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		line, err := bufio.NewReader(response.Body).ReadString('\n')
 		response.Body.Close()
-		if response.StatusCode != want {
-			t.Errorf("%s: %d, want %d", path, response.StatusCode, want)
+		if err != nil && err != io.EOF || response.StatusCode != c.code || !strings.Contains(line, c.has) {
+			t.Errorf("%s: %d %s %v, want %d, %s", c.path, response.StatusCode, line, err, c.code, c.has)
 		}
 	}
 	if logged := s.end(t); logged != "" {

@@ -153,7 +153,14 @@ func (p proxied[T, PT]) Connect(ctx context.Context, id string, options runtime.
 		return nil, err
 	}
 	location.Path = utilnet.JoinPreservingTrailingSlash(location.Path, p.path(options.(PT)))
-	return proxy.NewUpgradeAwareHandler(location, transport, true, false, proxy.NewErrorResponder(r)), nil
+	return passOn(location, transport, r), nil
+}
+
+// passOn returns a handler that passes requests on, not faster than --max-connection-bytes-per-sec allows.
+func passOn(location *url.URL, transport http.RoundTripper, r rest.Responder) http.Handler {
+	h := proxy.NewUpgradeAwareHandler(location, transport, true, false, proxy.NewErrorResponder(r))
+	h.MaxBytesPerSec = upstream.ConnectionRate()
+	return h
 }
 
 func nodeProxy(nodes *resources.Type, kubelets *Kubelets) *resources.Subresource {

@@ -8,12 +8,14 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 )
 
 // TestProxyDestinations: a proxy leads to the pod, or to one behind the Service, at the requested port, and to no
-// address that a user has invented.
+// address that a user has invented. Its connections are as slow as those of kube-apiserver with --max-connection-bytes-per-sec.
 func TestProxyDestinations(t *testing.T) {
 	c := newCluster(t, builtin.Parts{})
+	upstreamtest.LimitConnections(t, 4096)
 	c.create("", "pods", `{"metadata":{"name":"p"},"spec":{"nodeName":"n","containers":[{"name":"a","image":"x","ports":[{"containerPort":8080}]}]}}`)
 	c.update("", "pods", "p", func(o runtime.Object) {
 		s := &o.(*core.Pod).Status
@@ -49,8 +51,12 @@ func TestProxyDestinations(t *testing.T) {
 			t.Errorf("%s: %v", test.name, err)
 			continue
 		}
-		if got := handler.(*proxy.UpgradeAwareHandler).Location.String(); got != test.want {
+		h := handler.(*proxy.UpgradeAwareHandler)
+		if got := h.Location.String(); got != test.want {
 			t.Errorf("%s leads to %s, want %s", test.name, got, test.want)
+		}
+		if h.MaxBytesPerSec != 4096 {
+			t.Errorf("%s may pass on %d bytes per second", test.name, h.MaxBytesPerSec)
 		}
 	}
 }

@@ -7,7 +7,7 @@
 //	scheme.go      kinds that are added to legacyscheme.Scheme
 //	semantic.go    functions that are added to equality.Semantic
 //	features.go    gates that are added to the feature gate, and changed defaults; whether its histograms are native ones, too
-//	privileged.go  whether pods may be privileged
+//	privileged.go  whether pods may be privileged, and the rate of connections that are passed on
 //	log.go         the destination and the verbosity of klog
 //	auditlog.go    how often klog reports that events of the audit were not taken, recognised by the beginning of upstream's text
 //	limits.go      how much a JSON Patch may copy

@@ -11,7 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/capabilities"
 )
 
-// TestPrivilegedIsReadFromTheVariable: upstream's validation follows AllowPrivileged, and has no other such setting.
+// TestPrivilegedIsReadFromTheVariable: upstream's validation follows SetCapabilities, and has no other such setting.
 func TestPrivilegedIsReadFromTheVariable(t *testing.T) {
 	var fields []string
 	for f := range reflect.TypeFor[capabilities.Capabilities]().Fields() {
@@ -23,7 +23,10 @@ func TestPrivilegedIsReadFromTheVariable(t *testing.T) {
 	yes := true
 	for _, allowed := range []bool{true, false} { // the variable is set once in a process, except in tests
 		capabilities.ResetForTest()
-		AllowPrivileged(allowed)
+		SetCapabilities(allowed, 7)
+		if rate := ConnectionRate(); rate != 7 {
+			t.Errorf("the rate is %d", rate)
+		}
 		errs := validation.ValidateSecurityContext(&core.SecurityContext{Privileged: &yes}, field.NewPath("securityContext"), true, false)
 		if (len(errs) == 0) != allowed {
 			t.Errorf("allowed is %v: %v", allowed, errs)

@@ -46,6 +46,10 @@ type Network struct {
 	Rows *resources.Rows
 	// NodePorts is the range of the node ports.
 	NodePorts utilnet.PortRange
+	// NodePort is the node port of the Service when it is created. 0: it has none.
+	NodePort int
+	// PeerAddress is the host and port at which other servers would reach this one. Empty: Address and Port.
+	PeerAddress string
 }
 
 // isEndpoint tells whether this server is an endpoint of the Service.
@@ -207,6 +211,9 @@ func (p *Plane) ensureService(ctx context.Context, n Network) error {
 			Type:            core.ServiceTypeClusterIP,
 			Ports: []core.ServicePort{{Name: "https", Protocol: core.ProtocolTCP, Port: 443,
 				TargetPort: intstr.FromInt32(int32(n.Port))}},
+		}
+		if n.NodePort > 0 {
+			service.Spec.Type, service.Spec.Ports[0].NodePort = core.ServiceTypeNodePort, int32(n.NodePort)
 		}
 		return nil
 	})

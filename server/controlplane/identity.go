@@ -72,10 +72,18 @@ func (p *Plane) keepIdentity(n Network) *chore {
 	}
 	i := &identity{plane: p, t: t, host: host, name: identityName(host)}
 	i.holder = i.name + "_" + string(uuid.NewUUID())
-	if n.Address != nil && interoperates() {
-		i.address = net.JoinHostPort(n.Address.String(), strconv.Itoa(n.Port))
+	if interoperates() {
+		i.address = n.peerAddress()
 	}
 	return &chore{name: "the Lease of this server", follow: []resources.Key{t.KeyOf(metav1.NamespaceSystem, i.name)}, do: i.do, end: i.end}
+}
+
+// peerAddress returns the address at which other servers would reach this one; empty: none is known.
+func (n Network) peerAddress() string {
+	if n.PeerAddress == "" && n.Address != nil {
+		return net.JoinHostPort(n.Address.String(), strconv.Itoa(n.Port))
+	}
+	return n.PeerAddress
 }
 
 // identityName returns the name of the server on a host, as kube-apiserver derives it.

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"testing"
@@ -271,5 +272,23 @@ func TestKeepWithoutEndpoint(t *testing.T) {
 		if c.end != nil {
 			t.Error("it removes an endpoint when it ends")
 		}
+	}
+}
+
+// A server with a node port of the Service creates it with that port, and leaves an existing Service alone.
+func TestServiceWithNodePort(t *testing.T) {
+	const service = "/api/v1/namespaces/default/services/kubernetes"
+	x := newRepairs(t)
+	n := x.network(6443)
+	n.NodePort = 30443
+	for _, want := range []string{"ClusterIP  ", "NodePort 30443 "} {
+		if err := x.p.BootstrapServices(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		spec := x.send("GET", service, "", 200).Get("spec")
+		if got := fmt.Sprint(spec.Get("type").Str, " ", spec.Get("ports.0.nodePort").Raw, " "); got != want {
+			t.Errorf("the Service is %q, want %q", got, want)
+		}
+		x.send("DELETE", service, "", 200)
 	}
 }
