@@ -16,6 +16,8 @@ type MetricLimits struct {
 	Disabled []string
 	// Labels are the allowed values, separated by commas, by metric and label, which are separated by a comma.
 	Labels map[string]string
+	// Hidden shows the metrics that kube-apiserver of this version hides, as it is about to lose them.
+	Hidden bool
 }
 
 // unexpected is upstream's replacement for other values of a label, and unexpectedTotal counts the replacements.

@@ -10,12 +10,15 @@ var (
 	resourceObjects = prometheus.NewDesc("apiserver_resource_objects", "Number of stored objects by resource.", resourceLabels, nil)
 	resourceBytes   = prometheus.NewDesc("apiserver_resource_size_estimate_bytes", "Estimated size of stored objects by resource, by the size of some of them.",
 		resourceLabels, nil)
+	hiddenObjects = prometheus.NewDesc("apiserver_storage_objects", "(Deprecated since 1.34.0) Number of stored objects by resource; see apiserver_resource_objects.",
+		[]string{"resource"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (s storedObjects) Describe(to chan<- *prometheus.Desc) {
 	to <- resourceObjects
 	to <- resourceBytes
+	to <- hiddenObjects
 }
 
 // Collect implements prometheus.Collector.
@@ -29,6 +32,9 @@ func (s storedObjects) Collect(to chan<- prometheus.Metric) {
 			of := []string{g.Name, t.GroupResource.Resource}
 			to <- prometheus.MustNewConstMetric(resourceObjects, prometheus.GaugeValue, float64(amount.Objects), of...)
 			to <- prometheus.MustNewConstMetric(resourceBytes, prometheus.GaugeValue, float64(amount.Objects*amount.AverageBytes), of...)
+			if s.MetricLimits.Hidden {
+				to <- prometheus.MustNewConstMetric(hiddenObjects, prometheus.GaugeValue, float64(amount.Objects), t.GroupResource.String())
+			}
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestScrapeReadsNothing(t *testing.T) {
 	var store *readCounted
 	s, _ := servertest.New(t, func(c *server.Config) {
 		store = &readCounted{View: c.Store}
-		c.Store, c.Metrics = store, prometheus.NewRegistry()
+		c.Store, c.Metrics, c.MetricLimits.Hidden = store, prometheus.NewRegistry(), true
 	})
 	r := httptest.NewRequest("POST", "/api/v1/namespaces", strings.NewReader(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"x"}}`))
 	r.Header.Set("Authorization", "master")
@@ -47,5 +47,8 @@ func TestScrapeReadsNothing(t *testing.T) {
 	}
 	if !strings.Contains(got, `apiserver_resource_objects{group="",resource="namespaces"} 1`) {
 		t.Error("the namespace is not counted")
+	}
+	if !strings.Contains(got, `apiserver_storage_objects{resource="namespaces"} 1`) {
+		t.Error("the namespace is not counted by the metric that is hidden by default")
 	}
 }

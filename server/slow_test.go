@@ -55,6 +55,7 @@ func TestSlowClients(t *testing.T) {
 			untilKnown(t, s, "it watches for ever", func(int, int) bool { return s.Watches() == 0 })
 		})
 	}
+	wantLine(t, get(s.Handler(), "/metrics", "known").Body.String(), `apiserver_terminated_watchers_total{group="",resource="configmaps"} 3`)
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -90,5 +90,7 @@ func checkLabels(path *field.Path, labels map[string]string) error {
 // limits limits the metrics of upstream's packages, and returns the limits for the server's own metrics.
 func (o *metricsOptions) limits() server.MetricLimits {
 	upstream.LimitMetrics(o.Disabled, o.Labels, o.hiddenFor != "")
-	return o.MetricLimits
+	limits := o.MetricLimits
+	limits.Hidden = o.hiddenFor != ""
+	return limits
 }

@@ -20,6 +20,12 @@ var (
 	podLogs = base.NewCounterVec(&base.CounterOpts{Name: "kube_apiserver_pod_logs_insecure_backend_total",
 		Help: "Total number of requests for pods/logs sliced by usage type: enforce_tls, skip_tls_allowed, skip_tls_denied", StabilityLevel: base.ALPHA},
 		[]string{"usage"})
+	// NodePortRepairsFailed counts the attempts to repair node ports that failed.
+	NodePortRepairsFailed = base.NewCounter(&base.CounterOpts{Name: "apiserver_nodeport_repair_reconcile_errors_total",
+		Help: "Number of reconciliation failures on the nodeport repair reconcile loop", StabilityLevel: base.ALPHA})
+	nodePortErrors = base.NewCounterVec(&base.CounterOpts{Name: "apiserver_nodeport_repair_port_errors_total",
+		Help:           "Number of errors detected on ports by the repair loop broken down by type of error: leak, repair, full, outOfRange, duplicate, unknown",
+		StabilityLevel: base.ALPHA}, []string{"type"})
 	requestedDurations = base.NewCounterVec(&base.CounterOpts{Name: "apiserver_certificates_registry_csr_requested_duration_total",
 		Help:           "Total number of issued CSRs with a requested duration, sliced by signer (only kubernetes.io signer names are specifically identified)",
 		StabilityLevel: base.ALPHA}, []string{"signerName"})
@@ -30,7 +36,7 @@ var (
 
 // CountKept registers the counters above, and those of upstream's proxies for streams through WebSockets.
 var CountKept = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(DiscoveriesMade, PodLogsUntrusted, podLogs, requestedDurations, honoredDurations)
+	legacyregistry.MustRegister(DiscoveriesMade, PodLogsUntrusted, podLogs, NodePortRepairsFailed, nodePortErrors, requestedDurations, honoredDurations)
 	proxies.Register()
 })
 
@@ -42,6 +48,9 @@ func CountPodLog(insecure bool) {
 	}
 	podLogs.WithLabelValues(usage).Inc()
 }
+
+// CountNodePortError counts a node port that is wrong: leak, repair, outOfRange or duplicate.
+func CountNodePortError(kind string) { nodePortErrors.WithLabelValues(kind).Inc() }
 
 // CountIssued counts a certificate that was issued for a request with an expirationSeconds.
 func CountIssued(signer string, honored bool) {

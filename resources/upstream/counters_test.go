@@ -20,6 +20,8 @@ func TestCountersAreUpstreams(t *testing.T) {
 	upstream.CountPodLog(false)
 	upstream.CountPodLog(true)
 	upstream.CountIssued("other", true)
+	upstream.NodePortRepairsFailed.Inc()
+	upstream.CountNodePortError("leak")
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -32,6 +34,8 @@ func TestCountersAreUpstreams(t *testing.T) {
 		{"k8s.io/apiserver/pkg/endpoints/discovery/aggregated/metrics.go", "aggregator_discovery aggregation_count_total"},
 		{"k8s.io/kubernetes/pkg/registry/core/pod/rest/metrics.go", "kube_apiserver pod_logs backend_tls_failure_total"},
 		{"k8s.io/kubernetes/pkg/registry/core/pod/rest/metrics.go", "kube_apiserver pod_logs insecure_backend_total enforce_tls skip_tls_allowed"},
+		{"k8s.io/kubernetes/pkg/registry/core/service/portallocator/controller/metrics.go", "apiserver nodeport_repair reconcile_errors_total"},
+		{"k8s.io/kubernetes/pkg/registry/core/service/portallocator/controller/metrics.go", "apiserver nodeport_repair port_errors_total"},
 		{"k8s.io/kubernetes/pkg/registry/certificates/certificates/storage/metrics.go", "apiserver certificates_registry csr_requested_duration_total other"},
 		{"k8s.io/kubernetes/pkg/registry/certificates/certificates/storage/metrics.go", "apiserver certificates_registry csr_honored_duration_total other"},
 	} {

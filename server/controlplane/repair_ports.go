@@ -12,6 +12,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
+	"github.com/rowlock/rowlock/resources/upstream"
 )
 
 // portRepairer is the reporting controller of the Events about node ports: the name of kube-apiserver's controller.
@@ -48,9 +49,18 @@ func (p *Plane) newPortRepair(n Network) *portRepair {
 	return &portRepair{plane: p, services: services, rows: n.Rows, ports: n.NodePorts, report: p.reporters[portRepairer]}
 }
 
-// do checks all ports, unless the events concern none. It looks at Services and rows of one revision, and makes each write on condition that
-// what it saw has not changed. So no grace periods are needed, which kube-apiserver has.
+// do is check, and counts errors.
 func (r *portRepair) do(ctx context.Context, events []*resources.Event) (time.Duration, error) {
+	again, err := r.check(ctx, events)
+	if err != nil {
+		upstream.NodePortRepairsFailed.Inc()
+	}
+	return again, err
+}
+
+// check checks all ports, unless the events concern none. It looks at Services and rows of one revision, and makes each write on condition that
+// what it saw has not changed. So no grace periods are needed, which kube-apiserver has.
+func (r *portRepair) check(ctx context.Context, events []*resources.Event) (time.Duration, error) {
 	if events != nil && !r.contested {
 		return 0, nil
 	}
@@ -92,6 +102,7 @@ func (r *portRepair) holders(ctx context.Context, rows resources.Snapshot, has m
 		holder := r.services.KeyOf(namespace, name)
 		if err == nil && !slices.ContainsFunc(has[port], func(o *resources.Object) bool { return o.Key == holder }) {
 			r.plane.Logger.Warn("a node port appears to have leaked: cleaning up", "port", port)
+			upstream.CountNodePortError("leak")
 			if err = r.rows.Delete(ctx, row); err == nil {
 				return true
 			}
@@ -112,6 +123,7 @@ func (r *portRepair) repair(ctx context.Context, port int, services []*resources
 	for _, o := range services {
 		switch {
 		case !r.ports.Contains(port):
+			upstream.CountNodePortError("outOfRange")
 			r.report.warn(ctx, r.services, o, "PortOutOfRange", "PortAllocation",
 				fmt.Sprintf("Port %d is not within the port range %s; please recreate service", port, r.ports))
 		case holder == resources.Key{}:
@@ -121,6 +133,7 @@ func (r *portRepair) repair(ctx context.Context, port int, services []*resources
 			holder = o.Key
 		case o.Key != holder:
 			r.contested = true
+			upstream.CountNodePortError("duplicate")
 			r.report.warn(ctx, r.services, o, "PortAlreadyAllocated", "PortAllocation",
 				fmt.Sprintf("Port %d was assigned to multiple services; please recreate service", port))
 		}
@@ -140,6 +153,7 @@ func (r *portRepair) allocate(ctx context.Context, service *resources.Object, po
 		return nil
 	}
 	if err == nil {
+		upstream.CountNodePortError("repair")
 		r.report.warn(ctx, r.services, service, "PortNotAllocated", "PortAllocation", fmt.Sprintf("Port %d is not allocated; repairing", port))
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
@@ -131,6 +132,37 @@ func TestStartAllocatesForImportedServices(t *testing.T) {
 			t.Error("something is written where nothing is to be repaired")
 		}
 	})
+}
+
+// portErrors returns how many node ports were wrong, by kind, since the start of the process.
+func portErrors(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() == "apiserver_nodeport_repair_port_errors_total" {
+			for _, m := range f.Metric {
+				n[m.Label[0].GetValue()] = m.Counter.GetValue()
+			}
+		}
+	}
+	return n
+}
+
+// Wrong node ports are counted as in kube-apiserver, by kind.
+func TestPortErrorsAreCounted(t *testing.T) {
+	before := portErrors(t)
+	TestRepairContestedPort(t)
+	TestRepairLeakedPorts(t)
+	after := portErrors(t)
+	for kind, least := range map[string]float64{"duplicate": 1, "repair": 1, "leak": 2, "outOfRange": 1} {
+		if n := after[kind] - before[kind]; n < least {
+			t.Errorf("%s: %v were counted, want %v", kind, n, least)
+		}
+	}
 }
 
 // Of several Services with a port, one has it. When that one goes, another one gets the port.

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
@@ -14,12 +15,15 @@ type counts struct {
 	bodies, watchLists *prometheus.HistogramVec
 	lists              listCounts
 	shards             shardCounts
+	terminated         *prometheus.CounterVec
 }
 
 func newCounts() counts {
 	return counts{
 		lists:  newListCounts(),
 		shards: newShardCounts(),
+		terminated: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_terminated_watchers_total",
+			Help: "Counter of watchers closed due to unresponsiveness broken by resource type."}, []string{"group", "resource"}),
 		bodies: upstream.NewHistogramVec("apiserver_request_body_size_bytes",
 			"Apiserver request body size in bytes broken out by resource and verb.",
 			prometheus.LinearBuckets(50000, 100000, 31), "group", "resource", "verb"),
@@ -55,6 +59,12 @@ func (c counts) listed(w *watchStream) {
 	c.watchLists.WithLabelValues(version.Group, version.Version, version.Resource, scope).Observe(time.Since(w.began).Seconds())
 }
 
+// terminations returns what counts a watch of a resource that ends because its client reads nothing.
+func (c counts) terminations(of *resources.Served) func() {
+	all := c.terminated // c is large, and each watch keeps the function
+	return func() { all.WithLabelValues(of.GroupResource.Group, of.GroupResource.Resource).Inc() }
+}
+
 // forget removes the series of a version. Those of bodies have no version: they go with the resource's last version.
 func (c counts) forget(version schema.GroupVersionResource, last bool) {
 	c.watchLists.DeletePartialMatch(prometheus.Labels{"group": version.Group, "version": version.Version, "resource": version.Resource})
@@ -63,5 +73,6 @@ func (c counts) forget(version schema.GroupVersionResource, last bool) {
 		c.bodies.DeletePartialMatch(resource)
 		c.lists.forget(resource)
 		c.shards.forget(resource)
+		c.terminated.DeletePartialMatch(resource)
 	}
 }

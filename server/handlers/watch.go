@@ -72,7 +72,7 @@ func (h *Handlers) watch(q *request) error {
 	if over {
 		w.cancel()
 	}
-	w.stall.limit, w.stall.end = h.WatchStall, w.cancel
+	w.stall.limit, w.stall.end, w.stall.count = h.WatchStall, w.cancel, q.counts.terminations(q.served)
 	if wsstream.IsWebSocketRequest(q.r) {
 		w.serveSocket(w.cancel)
 		return nil

@@ -66,6 +66,7 @@ func (h *Handlers) Describe(to chan<- *prometheus.Desc) {
 	to <- eventsSizes
 	h.counts.bodies.Describe(to)
 	h.counts.watchLists.Describe(to)
+	h.counts.terminated.Describe(to)
 	h.counts.shards.watches.Describe(to)
 	h.counts.shards.filtered.Describe(to)
 	for _, counter := range h.counts.lists.all() {
@@ -77,6 +78,7 @@ func (h *Handlers) Describe(to chan<- *prometheus.Desc) {
 func (h *Handlers) Collect(to chan<- prometheus.Metric) {
 	h.counts.bodies.Collect(to)
 	h.counts.watchLists.Collect(to)
+	h.counts.terminated.Collect(to)
 	h.counts.shards.watches.Collect(to)
 	h.counts.shards.filtered.Collect(to)
 	for _, counter := range h.counts.lists.all() {

@@ -13,6 +13,7 @@ import (
 type stall struct {
 	limit time.Duration
 	end   func() // ends the watch, and a blocked write
+	count func() // counts the end
 
 	begun  bool
 	frames atomic.Uint64 // number of frames sent
@@ -64,6 +65,7 @@ func (s *stall) look() {
 		s.timer.Reset(s.limit)
 		return
 	}
+	s.count()
 	s.end()
 }
 
