@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -242,7 +243,7 @@ func TestServiceFlagsOfKubeAPIServer(t *testing.T) {
 		}
 		line, err := bufio.NewReader(response.Body).ReadString('\n')
 		response.Body.Close()
-		if err != nil && err != io.EOF || response.StatusCode != c.code || !strings.Contains(line, c.has) {
+		if err != nil && !errors.Is(err, io.EOF) || response.StatusCode != c.code || !strings.Contains(line, c.has) {
 			t.Errorf("%s: %d %s %v, want %d, %s", c.path, response.StatusCode, line, err, c.code, c.has)
 		}
 	}
