@@ -79,7 +79,7 @@ race_packages := ./sqlstore/... ./server/... ./resources ./resources/follow
 # Tests of one goroutine that compare every document and every type with upstream's result. The race detector finds nothing in them and would make
 # minutes of them, so `unit` runs them without it; no other test of race_packages may have one of these names. They turn fast paths on and off
 # themselves, so `unit-plain` leaves them out.
-race_leaves   := TestWhatIsServedIsWhatIsBuilt|TestPreparedFilesAreFresh|TestEmbeddedDefinitionsAreUpstreams|TestV[23]IsUpstreams|TestAgreesWithUpstream|TestFastPathsAgree|TestMergeStrategicAgrees|TestPlansOfPublishedDefinitions|TestPublishedDefinitions(Applied)?AsText|TestOpenAPIOfPublishedDefinitions
+race_leaves   := TestWhatIsServedIsWhatIsBuilt|TestPreparedFilesAreFresh|TestEmbeddedDefinitionsAreUpstreams|TestV[23]IsUpstreams|TestAgreesWithUpstream|TestFastPathsAgree|TestMergeStrategicAgrees|TestPlansOfPublishedDefinitions|TestPublishedDefinitions(Applied)?AsText|TestOpenAPIOfPublishedDefinitions|TestWhatControllersAsk|TestConditionsAreUpstreams
 # Other tests of one goroutine that are slow under the detector. `unit-plain` runs them as well.
 race_walks    := TestWideDocument|TestStoredSchemasAreCovered|TestUntypedIsDescribedAsCustomResources|TestRightsOpenNothingElse|TestEveryRouteTakesItsRight
 without_race  := ^($(race_leaves)|$(race_walks))$$

@@ -114,7 +114,7 @@ func TestMetricsAreReset(t *testing.T) {
 // Histograms have classic and native buckets (KEP-5808), as those of kube-apiserver that has the same requests, and classic ones only without the gate.
 func TestNativeHistograms(t *testing.T) {
 	t.Cleanup(func() {
-		if err := upstream.SetFeatureGates(nil); err != nil {
+		if err := upstream.SetFeatureGates(map[string]bool{"NativeHistograms": true}); err != nil {
 			t.Error(err)
 		}
 	})

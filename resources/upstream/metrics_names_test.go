@@ -48,7 +48,7 @@ func TestMetricsAreUpstreams(t *testing.T) {
 			t.Errorf("%s (-upstream +ours): %s", name, diff)
 		}
 	}
-	if compared < 50 {
+	if compared < 60 {
 		t.Errorf("only %d metrics were compared", compared)
 	}
 }

@@ -87,9 +87,6 @@ func bootstrapHooks(rbac bool) []string {
 	if identified() {
 		hooks = append(hooks, identityHooks...)
 	}
-	if interoperates() {
-		hooks = append(hooks, "peer-endpoint-reconciler-controller")
-	}
 	return hooks
 }
 

@@ -9,7 +9,8 @@ import (
 )
 
 // chore is a piece of maintenance that the server does unasked. kube-apiserver runs a loop for each, at intervals of
-// ten seconds, one minute or three; here a chore runs when objects change, and nothing runs while nothing changes.
+// ten seconds, one minute or three; here a chore runs when objects change, and nothing runs while nothing changes,
+// except where an Event about something wrong has to remain (reporter).
 type chore struct {
 	// name says in the log which work is not done when an error occurs.
 	name string

@@ -76,7 +76,7 @@ func (r *reporter) warn(ctx context.Context, about *resources.Type, o *resources
 	said := report{o.Key, o.Revision, reason, message}
 	if event, ok := r.said[said]; ok {
 		event.count, event.last = event.count+1, r.now()
-		if event.written == 1 {
+		if event.written == 1 && (event.count == 2 || event.last.Sub(event.wrote) >= checkAfter) {
 			r.writeSeries(ctx, event)
 		}
 		return

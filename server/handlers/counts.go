@@ -61,8 +61,8 @@ func (c counts) listed(w *watchStream) {
 
 // terminations returns what counts a watch of a resource that ends because its client reads nothing.
 func (c counts) terminations(of *resources.Served) func() {
-	all := c.terminated // c is large, and each watch keeps the function
-	return func() { all.WithLabelValues(of.GroupResource.Group, of.GroupResource.Resource).Inc() }
+	all, resource := c.terminated, of.GroupResource // each watch keeps the function, and would keep a definition that was replaced
+	return func() { all.WithLabelValues(resource.Group, resource.Resource).Inc() }
 }
 
 // forget removes the series of a version. Those of bodies have no version: they go with the resource's last version.

@@ -110,6 +110,14 @@ func declarationOf(call *ast.CallExpr) *declaration {
 	if strings.HasSuffix(nameOf(call.Fun), "NewDesc") && len(call.Args) >= 3 {
 		return &declaration{kind: "Desc", name: call.Args[0], labels: call.Args[2]}
 	}
+	if of, ok := call.Fun.(*ast.SelectorExpr); ok && nameOf(of.X) == "upstream" && len(call.Args) >= 3 &&
+		(of.Sel.Name == "Histogram" || of.Sel.Name == "NewHistogramVec") {
+		d := &declaration{kind: "Histogram", name: call.Args[0], buckets: call.Args[2], labels: &ast.CompositeLit{Elts: call.Args[3:]}}
+		if call.Ellipsis.IsValid() {
+			d.labels = call.Args[3]
+		}
+		return d
+	}
 	for i, arg := range call.Args {
 		if unary, ok := arg.(*ast.UnaryExpr); ok {
 			arg = unary.X
