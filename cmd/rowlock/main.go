@@ -27,16 +27,15 @@ const (
 
 func main() {
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	// The first signal starts the shutdown. Later signals have their default effect, so that a second one ends the process. SIGHUP has none, because it
+	// comes twice when a terminal is closed: from the shell, and from the system once the shell has ended. (signal.Ignore would be too late: one that
+	// comes meanwhile ends the process.)
 	if !signal.Ignored(syscall.SIGHUP) { // as nohup sets it
-		ends = append(ends, syscall.SIGHUP) // from a terminal that is closed
+		ends = append(ends, syscall.SIGHUP)
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
-	// The first signal starts the shutdown. Later signals have their default effect, so that a second one ends the process. SIGHUP is ignored from
-	// then on, because it comes twice when a terminal is closed: from the shell, and from the system once the shell has ended.
-	context.AfterFunc(ctx, func() {
-		signal.Ignore(syscall.SIGHUP)
-		stop()
-	})
+	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, arguments(os.Args), os.Stdout, os.Stderr))
 }
 
