@@ -42,6 +42,10 @@ func (b *bench) idleWatches(ctx context.Context) error {
 	if err := (load{clients: crew[:connections(http2, len(crew))]}).connect(ctx); err != nil {
 		return err
 	}
+	// After other rows a server gives memory back, which would be taken for memory that the watches save.
+	if err := pause(ctx, b.Idle/2); err != nil {
+		return err
+	}
 	before, err := b.procs.resident()
 	if err != nil {
 		return err
