@@ -144,24 +144,30 @@ func (p *Plane) ensureData(ctx context.Context, name string, change func(map[str
 	})
 }
 
-// combined returns a bundle of certificates with further ones added, without those that have expired. Of an authority that
-// was renewed it has the certificate that ends last: each renewal would add one otherwise. Parts of the bundle that cannot
-// be read are dropped.
+// combined returns a bundle of certificates with further ones added, without those that have expired. One that is added takes
+// the place of the certificates that it supersedes: each renewal would add one otherwise. They go only then, because an older
+// build puts its own back whenever it is missing. Certificates of more do not supersede each other: they are published as the
+// server has them. Parts of the bundle that cannot be read are dropped.
 func combined(bundle string, more []*x509.Certificate, now time.Time) string {
 	all, _ := cert.ParseCertsPEM([]byte(bundle))
 	var kept []*x509.Certificate
-	for _, c := range slices.Concat(all, more) {
-		if !c.NotAfter.After(now.Add(-trustSlack)) {
+	for _, c := range all {
+		if !expired(c, now) && !slices.ContainsFunc(kept, c.Equal) {
+			kept = append(kept, c)
+		}
+	}
+	for _, c := range more {
+		better := func(k *x509.Certificate) bool { return !slices.ContainsFunc(more, k.Equal) && supersedes(k, c, now) }
+		if expired(c, now) || slices.ContainsFunc(kept, c.Equal) || slices.ContainsFunc(kept, better) {
 			continue
 		}
-		i := slices.IndexFunc(kept, func(k *x509.Certificate) bool {
-			return bytes.Equal(k.RawSubjectPublicKeyInfo, c.RawSubjectPublicKeyInfo) && bytes.Equal(k.RawSubject, c.RawSubject) && bytes.Equal(k.RawIssuer, c.RawIssuer)
-		})
-		if i < 0 {
-			kept = append(kept, c)
-		} else if supersedes(c, kept[i]) {
+		worse := func(k *x509.Certificate) bool { return !slices.ContainsFunc(more, k.Equal) && supersedes(c, k, now) }
+		if i := slices.IndexFunc(kept, worse); i >= 0 {
 			kept[i] = c
+		} else {
+			kept = append(kept, c)
 		}
+		kept = slices.DeleteFunc(kept, worse)
 	}
 	var text bytes.Buffer
 	for _, c := range kept {
@@ -170,8 +176,17 @@ func combined(bundle string, more []*x509.Certificate, now time.Time) string {
 	return text.String()
 }
 
-// supersedes decides between two certificates of one authority. All servers decide alike, whichever of them they use, or
-// they would overwrite each other's bundle for ever.
-func supersedes(c, other *x509.Certificate) bool {
+func expired(c *x509.Certificate, now time.Time) bool { return !c.NotAfter.After(now.Add(-trustSlack)) }
+
+// supersedes reports whether a certificate takes the place of another one of the same authority: the one that ends last does, but
+// none that is not valid yet, as after a renewal while the clock was ahead. All servers decide alike, whichever of them they use,
+// or they would overwrite each other's bundle for ever.
+func supersedes(c, other *x509.Certificate, now time.Time) bool {
+	if !bytes.Equal(c.RawSubjectPublicKeyInfo, other.RawSubjectPublicKeyInfo) || !bytes.Equal(c.RawSubject, other.RawSubject) || !bytes.Equal(c.RawIssuer, other.RawIssuer) {
+		return false
+	}
+	if early := c.NotBefore.After(now); early != other.NotBefore.After(now) {
+		return !early
+	}
 	return cmp.Or(c.NotAfter.Compare(other.NotAfter), other.NotBefore.Compare(c.NotBefore), bytes.Compare(c.Raw, other.Raw)) > 0
 }
