@@ -193,15 +193,20 @@ func (l *partLoader) take(scan func(...any) error) error {
 	return nil
 }
 
-// reuse takes the object of the present tree if it is the same, so that memory does not hold all objects twice while they
-// are loaded again. Its revision does not tell that: a restored database may have assigned it to something else.
+// reuse takes the object of the present tree, and the path of which its name is a part, if the object is the same, so that
+// memory does not hold all objects twice while they are loaded again. Its revision does not tell that: a restored database may have assigned it to something else.
 func (l *partLoader) reuse(found loaded) loaded {
-	was, _ := l.was.objects.Get(found.path)
-	if was == nil || was.Revision != found.object.Revision || was.Unreadable() != nil || found.object.Unreadable() != nil {
+	var path string
+	var was *resources.Object
+	l.was.objects.Ascend(found.path, func(first string, o *resources.Object) bool {
+		path, was = first, o
+		return false
+	})
+	if path != found.path || was == nil || was.Revision != found.object.Revision || was.Unreadable() != nil || found.object.Unreadable() != nil {
 		return found
 	}
 	if clear := was.Unpacked(); bytes.Equal(clear.Data, found.object.Data) && maps.Equal(clear.Fields, found.object.Fields) {
-		found.object = was
+		return loaded{path, was}
 	}
 	return found
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"math"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -242,12 +243,19 @@ func TestReloadKeepsObjects(t *testing.T) {
 	packed := made[1].Packed(slices.Clone[[]byte], func(set map[string]string) map[string]string { return set })
 	edit.set(packed.Path(), packed)
 	c.tree.Store(edit)
+	paths := pathsInMemory(edit)
 	err := s.reload(t.Context())
 	s.applying.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := s.tree("configmaps").objects
+	reloaded := pathsInMemory(s.tree("configmaps"))
+	for _, o := range made[:2] {
+		if path := o.Path(); reloaded[path] != paths[path] {
+			t.Errorf("the path of %s is in memory twice", o.Name)
+		}
+	}
 	for i, was := range []*resources.Object{made[0], packed, nil, nil, nil} {
 		o, _ := now.Get(made[i].Path())
 		if was != nil && o != was {
@@ -261,4 +269,14 @@ func TestReloadKeepsObjects(t *testing.T) {
 	if fields, _ := now.Get(made[3].Path()); now.Len() != 4 || !strings.Contains(string(changed.Data), "rebuilt") || fields.Fields["a"] != "b" {
 		t.Errorf("%d objects, %s, %v", now.Len(), changed.Data, fields.Fields)
 	}
+}
+
+// pathsInMemory returns where the paths of a tree are in memory.
+func pathsInMemory(of *tree) map[string]uintptr {
+	all := map[string]uintptr{}
+	of.objects.Scan(func(path string, _ *resources.Object) bool {
+		all[path] = uintptr(reflect.ValueOf(path).UnsafePointer())
+		return true
+	})
+	return all
 }
