@@ -189,7 +189,19 @@ func (s *Store) readTrees(ctx context.Context) (map[string]*tree, meta, error) {
 }
 
 // Ready returns nil if the store can serve, also if the disk is full and it serves reads only, or an error that says why it cannot.
+// If ctx ends first, that is why the last commit failed: limits for writes are longer than those for health checks, whose callers would
+// never learn it otherwise.
 func (s *Store) Ready(ctx context.Context) error {
+	err := s.ready(ctx)
+	if err != nil && ctx.Err() != nil {
+		if why := s.failure.get(); why != nil && !errors.Is(why, resources.ErrFull) {
+			return why
+		}
+	}
+	return err
+}
+
+func (s *Store) ready(ctx context.Context) error {
 	if s.closing.Load() {
 		return resources.ErrClosed
 	}

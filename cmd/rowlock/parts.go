@@ -131,7 +131,7 @@ func (p *parts) newServer() (*server.Server, error) {
 		Pipeline:        p.pipeline,
 		Aggregator:      p.aggregator,
 		Audit:           p.auditor,
-		Checks:          []health.Check{{Name: "etcd", Run: health.Limited(p.store.Ready, clock.RealClock{})}}, // see docs/operations.md
+		Checks:          []health.Check{health.Limited("etcd", p.store.Ready, clock.RealClock{}, p.logger)}, // see docs/operations.md
 		KeyChecks:       p.keys,
 		Authenticator:   p.identity.authenticator.User,
 		AllowsAnonymous: o.authentication.allowsAnonymous(p.identity.remote.Anonymous, o.authorization.allowsAnonymous()),

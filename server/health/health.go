@@ -30,6 +30,8 @@ type Check struct {
 	Optional bool
 	// Told checks show their error in the verbose answer for the whole, since it is not secret.
 	Told bool
+	// logged checks log their failures themselves.
+	logged bool
 }
 
 // optionalWait is well below the second that probes wait by default.
@@ -137,8 +139,12 @@ func (h *Handler) note(r *http.Request, check string, err error) {
 		said = err.Error()
 	}
 	if before, _ := h.said.Swap(check, said); said != "" && before != said {
-		h.logger.WarnContext(r.Context(), "health check failed", "path", "/"+h.name, "check", check, "error", said)
+		logFailure(r.Context(), h.logger.With("path", "/"+h.name), check, said)
 	}
+}
+
+func logFailure(ctx context.Context, logger *slog.Logger, check, said string) {
+	logger.WarnContext(ctx, "health check failed", "check", check, "error", said)
 }
 
 // report runs the checks that are not excluded, and describes each in a line.
@@ -159,7 +165,7 @@ func (h *Handler) report(r *http.Request, query url.Values) (lines string, faile
 		}
 		err := runWithin(c, r)
 		h.count(r, c.Name, err)
-		if !c.Optional {
+		if !c.Optional && !c.logged {
 			h.note(r, c.Name, err)
 		}
 		switch {

@@ -142,7 +142,7 @@ func TestOptional(t *testing.T) {
 		{"/livez?verbose", failed, 200, "[+]ping ok\n[+]etcd excluded: ok\nlivez check passed\n"},
 		{"/livez?verbose", func(r *http.Request) error { <-r.Context().Done(); return r.Context().Err() }, 200,
 			"[+]ping ok\n[+]etcd excluded: ok\nlivez check passed\n"},
-		{"/livez?verbose", Limited(func(context.Context) error { <-t.Context().Done(); return nil }, clock.RealClock{}), 200, "[+]ping ok\n[+]etcd excluded: ok\nlivez check passed\n"},
+		{"/livez?verbose", (&limited{probe: func(context.Context) error { <-t.Context().Done(); return nil }, clock: clock.RealClock{}, timeout: time.Hour, logger: discard}).check, 200, "[+]ping ok\n[+]etcd excluded: ok\nlivez check passed\n"},
 		{"/livez/etcd", failed, 500, "internal server error: away\n"},
 	} {
 		if code, got := answer(c.path, c.run); code != c.code || got != c.want {

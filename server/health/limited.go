@@ -2,6 +2,9 @@ package health
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -20,12 +23,15 @@ const (
 // limited runs a probe for all checks and requests that need its result. Health checks are exempt from the limits on
 // requests, so their number must not determine that of the probes.
 type limited struct {
+	name    string
 	probe   func(context.Context) error
 	clock   clock.PassiveClock
 	timeout time.Duration
+	logger  *slog.Logger
 
 	mu   sync.Mutex
 	last *probed
+	said string // the error that was logged last; empty: a probe has succeeded since
 }
 
 // probed is a probe that is running or has ended. limited.mu guards ended and err.
@@ -36,11 +42,12 @@ type probed struct {
 	err    error     // while it is running: that it has not ended in time
 }
 
-// Limited returns the function of a check that shares the result of a probe. A probe begins when a result is asked for
-// and the last probe ended at least a second ago. It gets two seconds; then the check fails, also while the probe does
-// not heed its context, as on a disk that hangs.
-func Limited(probe func(context.Context) error, c clock.PassiveClock) func(*http.Request) error {
-	return (&limited{probe: probe, clock: c, timeout: probeTimeout}).check
+// Limited returns a check that shares the result of a probe. A probe begins when a result is asked for and the last
+// probe ended at least a second ago. It gets two seconds; then the check fails, also while the probe does not heed its
+// context, as on a disk that hangs. The check logs its failures itself, because clients may not wait as long.
+func Limited(name string, probe func(context.Context) error, c clock.PassiveClock, logger *slog.Logger) Check {
+	l := &limited{name: name, probe: probe, clock: c, timeout: probeTimeout, logger: logger}
+	return Check{Name: name, Run: l.check, logged: true}
 }
 
 func (l *limited) check(r *http.Request) error {
@@ -63,17 +70,43 @@ func (l *limited) check(r *http.Request) error {
 
 // begin begins a probe. It is called with mu.
 func (l *limited) begin(ctx context.Context) *probed {
-	p := &probed{err: context.DeadlineExceeded}
+	p := &probed{err: fmt.Errorf("no answer within %v", l.timeout)}
 	p.ctx, p.cancel = context.WithTimeout(ctx, l.timeout)
 	l.last = p
+	context.AfterFunc(p.ctx, func() { l.late(p) })
 	go l.run(p)
 	return p
 }
 
+// late logs that a probe has not ended in time, unless the log has a failure already: the probe may yet end with another
+// error, and the next probe as well, so that the two would be logged in turn.
+func (l *limited) late(p *probed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.ended.IsZero() && l.said == "" {
+		l.note(p)
+	}
+}
+
 func (l *limited) run(p *probed) {
+	defer p.cancel()
 	err := l.probe(p.ctx)
 	l.mu.Lock()
-	p.ended, p.err = l.clock.Now(), err
-	l.mu.Unlock()
-	p.cancel()
+	defer l.mu.Unlock()
+	p.ended = l.clock.Now()
+	if !errors.Is(err, context.DeadlineExceeded) || p.ctx.Err() == nil {
+		p.err = err
+	}
+	l.note(p)
+}
+
+// note logs the result of a probe if it is a failure that the log does not have yet. It is called with mu.
+func (l *limited) note(p *probed) {
+	before := l.said
+	if l.said = ""; p.err != nil {
+		l.said = p.err.Error()
+	}
+	if l.said != "" && l.said != before {
+		logFailure(p.ctx, l.logger, l.name, l.said)
+	}
 }

@@ -1,15 +1,20 @@
 package health
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -20,12 +25,12 @@ func TestLimited(t *testing.T) {
 	var probes atomic.Int32
 	var result error
 	release := make(chan struct{})
-	run := Limited(func(ctx context.Context) error {
+	run := (&limited{probe: func(context.Context) error {
 		probes.Add(1)
 		<-release
 		c.SetTime(c.Now().Add(time.Minute)) // it took as long
 		return result
-	}, c)
+	}, clock: c, timeout: time.Hour, logger: discard}).check
 	request := httptest.NewRequestWithContext(t.Context(), "GET", "/readyz", nil)
 	ask := func(want error) {
 		t.Helper()
@@ -61,10 +66,10 @@ func TestLimited(t *testing.T) {
 // A probe belongs to no request: one whose client goes fails neither the others nor the probe.
 func TestLimitedClientGone(t *testing.T) {
 	release := make(chan struct{})
-	run := Limited(func(ctx context.Context) error {
+	run := (&limited{probe: func(ctx context.Context) error {
 		<-release
 		return ctx.Err()
-	}, clocktesting.NewFakePassiveClock(time.Now()))
+	}, clock: clocktesting.NewFakePassiveClock(time.Now()), timeout: time.Hour, logger: discard}).check
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := run(httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil)); !errors.Is(err, context.Canceled) {
@@ -84,7 +89,7 @@ func TestLimitedHangs(t *testing.T) {
 		probes.Add(1)
 		<-t.Context().Done()
 		return nil
-	}, clock: c, timeout: time.Millisecond}
+	}, clock: c, timeout: time.Millisecond, logger: discard}
 	for range 3 {
 		h := New("readyz", discard, func() []Check { return []Check{{Name: "etcd", Run: l.check}} })
 		w := httptest.NewRecorder()
@@ -96,4 +101,44 @@ func TestLimitedHangs(t *testing.T) {
 	if n := probes.Load(); n != 1 {
 		t.Errorf("%d probes", n)
 	}
+}
+
+// The log has each failure once, also that of a probe for which no client waits, and that there is no answer yet.
+func TestLimitedIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		result := make(chan error)
+		c := Limited("etcd", func(context.Context) error { return <-result }, clock.RealClock{}, slog.New(slog.NewTextHandler(&log, nil)))
+		h := New("readyz", slog.New(slog.NewTextHandler(&log, nil)), func() []Check { return []Check{c} })
+		logged := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			lines := strings.Count(log.String(), "\n")
+			if want == "" && lines > 0 || want != "" && (lines != 1 || !strings.Contains(log.String(), want)) {
+				t.Errorf("the log says %q, want %q", log.String(), want)
+			}
+			log.Reset()
+		}
+		ask := func(patience time.Duration) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_ = h.Serve(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil))
+		}
+		fire, flood := errors.New("disk on fire"), errors.New("disk under water")
+		for _, step := range []struct {
+			result       error
+			late, logged string
+		}{
+			{fire, "no answer within 2s", "disk on fire"}, {fire, "", ""}, {context.DeadlineExceeded, "", "no answer within 2s"},
+			{context.DeadlineExceeded, "", ""}, {flood, "", "disk under water"}, {nil, "", ""}, {flood, "no answer within 2s", "disk under water"},
+		} {
+			ask(time.Second)
+			logged("")
+			ask(time.Minute)
+			logged(step.late)
+			result <- step.result
+			logged(step.logged)
+			time.Sleep(probePause)
+		}
+	})
 }
