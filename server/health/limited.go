@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -90,7 +91,7 @@ func (l *limited) late(p *probed) {
 
 func (l *limited) run(p *probed) {
 	defer p.cancel()
-	err := l.probe(p.ctx)
+	err := l.try(p.ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.ended = l.clock.Now()
@@ -98,6 +99,17 @@ func (l *limited) run(p *probed) {
 		p.err = err
 	}
 	l.note(p)
+}
+
+// try runs the probe. A panic fails the check, and not the server.
+func (l *limited) try(ctx context.Context) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			l.logger.Error("panic", "check", l.name, "panic", cause, "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic: %v", cause)
+		}
+	}()
+	return l.probe(ctx)
 }
 
 // note logs the result of a probe if it is a failure that the log does not have yet. It is called with mu.

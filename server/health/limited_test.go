@@ -142,3 +142,16 @@ func TestLimitedIsLogged(t *testing.T) {
 		}
 	})
 }
+
+// A panic of the probe fails the check, and not the server.
+func TestLimitedPanics(t *testing.T) {
+	var log bytes.Buffer
+	c := Limited("etcd", func(context.Context) error { panic("no such page") }, clock.RealClock{}, slog.New(slog.NewTextHandler(&log, nil)))
+	err := c.Run(httptest.NewRequestWithContext(t.Context(), "GET", "/readyz", nil))
+	if err == nil || err.Error() != "panic: no such page" {
+		t.Errorf("got %v", err)
+	}
+	if !strings.Contains(log.String(), "limited_test.go") {
+		t.Errorf("the log has no stack: %s", &log)
+	}
+}
