@@ -18,7 +18,8 @@ func TestClockJumps(t *testing.T) {
 		mustCommit(t, h.store, createMap(t, "a"))
 		last := mustCommit(t, h.store, createMap(t, "b"))[0]
 		for _, jump := range []string{"at - 3600000", "at + 7200000"} { // the clock was an hour behind, or ahead
-			h.store.exec(t, "UPDATE changes SET at = "+jump)
+			// Of the last change, a server on Postgres remembers the time: with another one the database counts as restored.
+			h.store.exec(t, fmt.Sprintf("UPDATE changes SET at = %s WHERE revision < %d", jump, last.Revision))
 			h.clock.Step(storetest.HistoryAge / 4)
 			h.prune(t)
 			if floor := h.store.floor.Load(); floor > start {

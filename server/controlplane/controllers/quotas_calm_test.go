@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,8 +62,8 @@ func TestQuotaIsMeasuredSoonAndLater(t *testing.T) {
 // are measured. Its first status is left to another controller that was faster before, until that one fails to write it.
 func TestQuotaIsWrittenWhenCalm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		began, measured, revision := time.Now(), 0, int64(0)
-		c := newCalmQuotas(func(resources.Key) { measured++ })
+		began, measured, revision := time.Now(), atomic.Int64{}, int64(0)
+		c := newCalmQuotas(func(resources.Key) { measured.Add(1) })
 		key := resources.Key{Resource: quotasResource, Namespace: "ns", Name: "q"}
 		server := &quotaServer{}
 		w := calmWriter{server, c}
@@ -79,19 +80,19 @@ func TestQuotaIsWrittenWhenCalm(t *testing.T) {
 		}
 		refused := func(what string, after time.Duration) {
 			t.Helper()
-			sent, before := server.sent, measured
+			sent, before := server.sent, measured.Load()
 			if err := write(); err != nil || server.sent != sent {
 				t.Errorf("%s: it was written, %v", what, err)
 			}
 			time.Sleep(after - time.Nanosecond)
 			synctest.Wait()
-			if measured != before {
+			if measured.Load() != before {
 				t.Errorf("%s: measured before %v had passed", what, after)
 			}
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
-			if measured != before+1 {
-				t.Errorf("%s: measured %d times after %v", what, measured-before, after)
+			if measured.Load() != before+1 {
+				t.Errorf("%s: measured %d times after %v", what, measured.Load()-before, after)
 			}
 		}
 		written := func(what string) {
@@ -125,7 +126,7 @@ func TestQuotaIsWrittenWhenCalm(t *testing.T) {
 		refused("never calm", quotaCalm)
 		changes(hasStatus)
 		_ = write()
-		for last := measured; measured == last && time.Since(began) < time.Hour; synctest.Wait() {
+		for last := measured.Load(); measured.Load() == last && time.Since(began) < time.Hour; synctest.Wait() {
 			time.Sleep(quotaCalm / 2)
 			changes(hasStatus)
 		}
