@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -95,6 +96,72 @@ func TestQueryOfOddJSON(t *testing.T) {
 		rows, err = s.query(t, `SELECT resource, namespace, name FROM all_objects WHERE kind IS NULL AND NOT encrypted AND name = 'deep'`, widgetsView)
 		if len(rows) != 1 || err != nil {
 			t.Errorf("%q, %v", rows, err)
+		}
+	})
+}
+
+// No query writes anything, and every query ends.
+func TestQueryOnlyReads(t *testing.T) {
+	onViewed(t, nil, func(t *testing.T, s viewed) {
+		s.put(t, "pods", "a", "p", `}}`)
+		pods := views.OfBuiltin("pods")
+		file := t.TempDir() + "/x.db"
+		for _, statement := range []string{"DELETE FROM pods", "WITH x AS (SELECT 1) DELETE FROM pods", "WITH x AS (SELECT 1) UPDATE objects SET name = 'x'",
+			"SELECT 1; DELETE FROM objects", "SELECT 1;;SELECT 2", "ATTACH '" + file + "' AS x", "PRAGMA query_only = false", "VACUUM INTO '" + file + "'",
+			"CREATE TABLE x (y)", "DROP VIEW pods", "COPY pods TO PROGRAM 'true'", "BEGIN", "", "-- SELECT 1", "/* SELECT 1", ";", "EXPLAIN SELECT 1"} {
+			if rows, err := s.query(t, statement, pods); !errors.Is(err, ErrNotAQuery) {
+				t.Errorf("%s: %q, %v", statement, rows, err)
+			}
+		}
+		for _, statement := range []string{"SELECT * FROM nothing", "SELECT load_extension('x')", "SELECT readfile('/etc/passwd')", "SELECT 1) SELECT (2", "SELECT 'x", "SELECT pg_read_file('x')"} {
+			if rows, err := s.query(t, statement, pods); err == nil {
+				t.Errorf("%s: %q", statement, rows)
+			}
+		}
+		for statement, want := range map[string]string{"SELECT ';' AS a, 2 AS a ; -- and no more": "[[; 2]]", "VALUES (1), (2)": "[[1] [2]]", "/* x */ with x as (select name from pods) select * from x": "[[p]]",
+			"SELECT name \"a;b\", [name], `name` FROM pods --": "[[p p p]]"} {
+			if rows, err := s.query(t, statement, pods); err != nil || fmt.Sprint(rows) != want {
+				t.Errorf("%s: %q, %v, want %s", statement, rows, err, want)
+			}
+		}
+		source, err := OpenSource(t.Context(), s.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer source.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err = source.Query(ctx, QueryOptions{Text: "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n FROM r WHERE n IN (1, -1)", MaxRows: 10,
+			Columns: func([]string) error { return nil }, Row: func([]any) error { cancel(); return nil }})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("a query without an end ended with %v", err)
+		}
+	})
+}
+
+// Rows are counted, and an error of the callback ends the query.
+func TestQueryBounds(t *testing.T) {
+	onViewed(t, nil, func(t *testing.T, s viewed) {
+		for i := range 2*queryPage + 1 {
+			s.put(t, "pods", "a", fmt.Sprintf("p%04d", i), `}}`)
+		}
+		source, err := OpenSource(t.Context(), s.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer source.Close()
+		pods := []views.View{views.OfBuiltin("pods")}
+		for most, wantMore := range map[int]bool{2 * queryPage: true, 2*queryPage + 1: false, 1: true} {
+			rows := 0
+			more, err := source.Query(t.Context(), QueryOptions{Views: pods, Text: "SELECT name FROM pods ORDER BY name", MaxRows: most,
+				Columns: func([]string) error { return nil }, Row: func([]any) error { rows++; return nil }})
+			if err != nil || more != wantMore || rows != most {
+				t.Errorf("at most %d: %d rows, more: %t, %v", most, rows, more, err)
+			}
+		}
+		full := errors.New("the disk is full")
+		if _, err := source.Query(t.Context(), QueryOptions{Views: pods, Text: "SELECT name FROM pods", MaxRows: 10,
+			Columns: func([]string) error { return nil }, Row: func([]any) error { return full }}); !errors.Is(err, full) {
+			t.Errorf("who cannot write gets %v", err)
 		}
 	})
 }
