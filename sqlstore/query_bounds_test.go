@@ -100,6 +100,29 @@ func TestQueryOfOddJSON(t *testing.T) {
 	})
 }
 
+// The escape of U+0000 is replaced, and the text \u0000, whose backslash is escaped, stays: by rowlock sql, and by the views in Postgres.
+func TestViewsReplaceZeros(t *testing.T) {
+	onViewed(t, nil, func(t *testing.T, s viewed) {
+		s.keep(t, widgetsView)
+		if _, err := s.Commit(sentBy(t, "ann", "", "create", "c\x00\\u0000"), object(t, "gadgets.example.com", "a", "other", "u", `"x":1`)); err != nil {
+			t.Fatal(err)
+		}
+		s.put(t, "widgets.example.com", "a", "zero", `,"annotations":{"z":"a\u0000b\u0000\\u0000 \\\u0000\\\\u0000 \"\u0000\"\\ \u0001"}},"kind":"\\u0000"}`)
+		for statement, want := range map[string]string{
+			`SELECT annotations ->> 'z', pair FROM "widgets.example.com"`: "a\ufffdb\ufffd\\u0000 \\\ufffd\\\\u0000 \"\ufffd\"\\ \x01|zero/\\u0000",
+			`SELECT agent, op FROM all_changes WHERE by_user = 'ann'`:     "c\ufffd\\u0000|create",
+		} {
+			rows, err := s.query(t, statement, widgetsView)
+			if isPostgres(s.options.URL) { // in a file, a text ends at U+0000
+				rows = s.both(t, statement, widgetsView)
+			}
+			if err != nil || len(rows) != 1 || strings.Join(rows[0], "|") != want {
+				t.Errorf("%s: %q, %v; want %q", statement, rows, err, want)
+			}
+		}
+	})
+}
+
 // No query writes anything, and every query ends.
 func TestQueryOnlyReads(t *testing.T) {
 	onViewed(t, nil, func(t *testing.T, s viewed) {

@@ -55,7 +55,7 @@ func oneChange(rows *sql.Rows) ([]vtab.Value, bool, error) {
 	}
 	values := []vtab.Value{revision, at, op, resource, namespace, name, nil, nil}
 	if author.Valid {
-		values[6] = author.String
+		values[6] = withoutNUL(author.String)
 	}
 	if fields.Valid {
 		values[7] = withoutNUL(fields.String)

@@ -15,11 +15,18 @@ type postgresViews struct {
 	checked bool
 }
 
-// object returns the object of a row; NULL if the row is encrypted. jsonb has no zero characters, which JSON may have:
-// they are replaced. Data that end with a space contain JSON as a client sent it (see resources/sent.go), which jsonb
-// may refuse for other reasons.
+// zerosOf and areReplaced are around a column with JSON, in which they replace U+0000, which jsonb does not have, by
+// U+FFFD (see withoutNUL). Before u0000, an escaped backslash is no such escape: U+0001, which JSON has only as an escape,
+// stands for it meanwhile.
+const (
+	zerosOf     = "replace(replace(replace("
+	areReplaced = `, E'\\\\', chr(1)), E'\\u0000', E'\\ufffd'), chr(1), E'\\\\')`
+)
+
+// object returns the object of a row; NULL if the row is encrypted. Data that end with a space contain JSON as a client
+// sent it (see resources/sent.go), which jsonb may refuse also without U+0000.
 func (d postgresViews) object() string {
-	const data = `replace(data, E'\\u0000', E'\\ufffd')`
+	const data = zerosOf + "data" + areReplaced
 	check := ""
 	if d.checked {
 		check = "WHEN right(data, 1) = ' ' AND NOT pg_input_is_valid(" + data + ", 'jsonb') THEN NULL "
@@ -142,7 +149,7 @@ func (d postgresViews) shared(name string) string {
 	return `SELECT revision, to_char(to_timestamp(at / 1000) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS at, ` +
 		"floor(extract(epoch FROM now()))::bigint - at / 1000 AS age, op, resource, namespace, name, " +
 		"(a ->> 'user') AS by_user, (a ->> 'as') AS as_user, (a ->> 'verb') AS verb, (a ->> 'subresource') AS subresource, (a ->> 'agent') AS agent, " +
-		`replace(fields, E'\\u0000', E'\\ufffd')::jsonb AS fields FROM (` + d.changes() + `) AS c, LATERAL (SELECT replace(author, E'\\u0000', E'\\ufffd')::jsonb AS a OFFSET 0) AS j ` +
+		zerosOf + "fields" + areReplaced + "::jsonb AS fields FROM (" + d.changes() + ") AS c, LATERAL (SELECT " + zerosOf + "author" + areReplaced + "::jsonb AS a OFFSET 0) AS j " +
 		"WHERE " + served
 }
 
