@@ -80,6 +80,11 @@ func textSQL(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + 
 // nameSQL quotes a name.
 func nameSQL(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
 
+// ofObject puts an object and a path into the SQL of a value.
+func ofObject(text, object, path string) string {
+	return strings.NewReplacer("OBJECT", object, "PATH", path).Replace(text)
+}
+
 // jsonColumns writes the columns that all views of a resource have, around the view's own.
 type jsonColumns struct {
 	// column returns the value at a path of an object.

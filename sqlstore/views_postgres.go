@@ -89,21 +89,30 @@ func sizeOf(path string) string {
 		") WHEN 'object' THEN (SELECT count(*) FROM jsonb_object_keys(o #> " + path + ")) END, 0)"
 }
 
+// postgresTyped is sqliteTyped for Postgres.
+func postgresTyped(kind views.Kind, object, path string) string {
+	text := "(OBJECT #>> PATH)"
+	switch kind {
+	case views.Number:
+		text = "CASE jsonb_typeof(OBJECT #> PATH) WHEN 'number' THEN (OBJECT #>> PATH)::numeric END"
+	case views.Bool:
+		text = "CASE jsonb_typeof(OBJECT #> PATH) WHEN 'boolean' THEN (OBJECT #>> PATH)::boolean END"
+	}
+	return ofObject(text, object, path)
+}
+
 func postgresColumn(c views.Column) string {
 	path, other := postgresPath(c.Path), postgresPath(c.Other)
 	value := "(o #>> " + path + ")"
-	number := "CASE jsonb_typeof(o #> " + path + ") WHEN 'number' THEN " + value + "::numeric END"
 	switch c.Kind {
 	case views.Text:
 		if c.Other != nil {
 			return "coalesce(" + value + ", o #>> " + other + ")"
 		}
-	case views.Number:
-		return number
+	case views.Number, views.Bool:
+		return postgresTyped(c.Kind, "o", path)
 	case views.Count:
-		return known("coalesce(" + number + ", 0)")
-	case views.Bool:
-		return "CASE jsonb_typeof(o #> " + path + ") WHEN 'boolean' THEN " + value + "::boolean END"
+		return known("coalesce(" + postgresTyped(views.Number, "o", path) + ", 0)")
 	case views.JSON:
 		return "(o #> " + path + ")"
 	case views.Size:
@@ -121,7 +130,7 @@ func postgresColumn(c views.Column) string {
 	case views.Pair:
 		return "(" + value + " || '/' || (o #>> " + other + "))"
 	case views.Find:
-		return "(SELECT e #>> " + other + " FROM " + elements(path) + " WHERE e ->> " + textSQL(c.Member) + " = " + textSQL(c.Value) + " ORDER BY n LIMIT 1)"
+		return "(SELECT " + postgresTyped(c.Found, "e", other) + " FROM " + elements(path) + " WHERE e ->> " + textSQL(c.Member) + " = " + textSQL(c.Value) + " ORDER BY n LIMIT 1)"
 	}
 	return value
 }

@@ -142,3 +142,30 @@ func TestViewOfManyColumns(t *testing.T) {
 		}
 	})
 }
+
+// Columns of a definition have its types, whether or not a filter is in their JSONPath, and a value that is not of its column's type is NULL. A
+// column whose title becomes a name that is used already has another name.
+func TestViewHasTypesOfDefinition(t *testing.T) {
+	onViewed(t, nil, func(t *testing.T, s viewed) {
+		column := func(name, kind, path string) string {
+			return fmt.Sprintf(`{"name":%q,"type":%q,"jsonPath":%q}`, name, kind, path)
+		}
+		v, ok := views.OfDefinition([]byte(`{"status":{"conditions":[{"type":"Established","status":"True"}]},"spec":{"group":"example.com","names":{"plural":"boats"},
+			"versions":[{"name":"v1","storage":true,"additionalPrinterColumns":[` + strings.Join([]string{column("N", "integer", ".spec.n"), column("N!", "integer", `.spec.list[?(@.k=="a")].v[0].n`),
+			column("Share", "number", `.spec.list[?(@.k=="a")].share`), column("On", "boolean", `.spec.list[?(@.k=="a")].on`), column("Text", "string", `.spec.list[?(@.k=="a")].text`)}, ",") + `]}]}}`))
+		if !ok {
+			t.Fatal("it has no view")
+		}
+		for name, list := range map[string]string{"right": `[{"k":"b","share":9},{"k":"a","v":[{"n":4}],"share":0.5,"on":true,"text":"t"}]`, "wrong": `[{"k":"a","v":[{"n":"4"}],"share":true,"on":"true","text":null}]`, "none": `7`} {
+			s.put(t, "boats.example.com", "a", name, `},"spec":{"n":3,"list":`+list+`}}`)
+		}
+		s.keep(t, v)
+		rows := s.both(t, `SELECT name, n, n_2, share, "on", "text" FROM "boats.example.com" ORDER BY name`, v)
+		if want := `[[none 3 <nil> <nil> <nil> <nil>] [right 3 4 0.5 1 t] [wrong 3 <nil> <nil> <nil> <nil>]]`; fmt.Sprint(rows) != want {
+			t.Errorf("%q, want %s", rows, want)
+		}
+		if rows := s.both(t, `SELECT name, n_2 + 1 FROM "boats.example.com" WHERE n_2 > n AND "on"`, v); fmt.Sprint(rows) != "[[right 5]]" {
+			t.Errorf("by numbers there are %q", rows)
+		}
+	})
+}

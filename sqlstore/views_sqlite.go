@@ -78,18 +78,15 @@ func objectPath(p views.Path) string {
 func sqliteColumn(c views.Column) string {
 	path, other := objectPath(c.Path), objectPath(c.Other)
 	value := "(o ->> " + path + ")"
-	number := "CASE WHEN json_type(o, " + path + ") IN ('integer', 'real') THEN " + value + " END"
 	switch c.Kind {
 	case views.Text:
 		if c.Other != nil {
 			return "coalesce(" + value + ", o ->> " + other + ")"
 		}
-	case views.Number:
-		return number
+	case views.Number, views.Bool:
+		return sqliteTyped(c.Kind, "o", path)
 	case views.Count:
-		return known("coalesce(" + number + ", 0)")
-	case views.Bool:
-		return "CASE WHEN json_type(o, " + path + ") IN ('true', 'false') THEN " + value + " END"
+		return known("coalesce(" + sqliteTyped(views.Number, "o", path) + ", 0)")
 	case views.JSON:
 		return "(o -> " + path + ")"
 	case views.Size:
@@ -107,13 +104,25 @@ func sqliteColumn(c views.Column) string {
 	case views.Pair:
 		return "(" + value + " || '/' || (o ->> " + other + "))"
 	case views.Find:
-		return "(SELECT value ->> " + other + " FROM json_each(o, " + path + ") WHERE typeof(key) = 'integer' AND CASE type WHEN 'object' THEN value ->> " +
+		return "(SELECT " + sqliteTyped(c.Found, "value", other) + " FROM json_each(o, " + path + ") WHERE typeof(key) = 'integer' AND CASE type WHEN 'object' THEN value ->> " +
 			objectPath(views.Members(c.Member)) + " END = " + textSQL(c.Value) + " ORDER BY key LIMIT 1)"
 	}
 	return value
 }
 
 // json_each returns a number as the key of a list's element.
+
+// sqliteTyped returns the value at a path of an object; NULL where it is not of the kind, which is views.Number, views.Bool, or of any value.
+func sqliteTyped(kind views.Kind, object, path string) string {
+	text := "(OBJECT ->> PATH)"
+	switch kind {
+	case views.Number:
+		text = "CASE WHEN json_type(OBJECT, PATH) IN ('integer', 'real') THEN (OBJECT ->> PATH) END"
+	case views.Bool:
+		text = "CASE WHEN json_type(OBJECT, PATH) IN ('true', 'false') THEN (OBJECT ->> PATH) END"
+	}
+	return ofObject(text, object, path)
+}
 
 // known returns the SQL of a number that is NULL, and not 0, if the row's object is not known.
 func known(value string) string { return "CASE WHEN o IS NOT NULL THEN " + value + " END" }

@@ -1,10 +1,6 @@
 package views
 
-import (
-	"cmp"
-
-	"github.com/tidwall/gjson"
-)
+import "github.com/tidwall/gjson"
 
 // creation is the JSONPath of a column that all views have.
 const creation = ".metadata.creationTimestamp"
@@ -43,9 +39,15 @@ func ofPrinterColumn(names columnNames, c gjson.Result) (Column, bool) {
 	if name == "" {
 		return Column{}, false
 	}
-	if p.found {
-		return Column{Name: name, Kind: Find, Path: p.path, Other: p.rest, Member: p.member, Value: p.value}, true
+	kind := Text
+	switch c.Get("type").String() {
+	case "integer", "number":
+		kind = Number
+	case "boolean":
+		kind = Bool
 	}
-	kinds := map[string]Kind{"integer": Number, "number": Number, "boolean": Bool}
-	return Column{Name: name, Kind: cmp.Or(kinds[c.Get("type").String()], Text), Path: p.path}, true
+	if p.found {
+		return Column{Name: name, Kind: Find, Path: p.path, Other: p.rest, Member: p.member, Value: p.value, Found: kind}, true
+	}
+	return Column{Name: name, Kind: kind, Path: p.path}, true
 }

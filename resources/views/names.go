@@ -44,11 +44,11 @@ func Together(all []View) []View {
 	return together
 }
 
-// columnNames records the names of columns, so that each is used once.
-type columnNames map[string]bool
+// columnNames records the names of columns, so that each is used once, with the last number that was added to one.
+type columnNames map[string]int
 
 // next is the column name for a title that kubectl prints: in lower case, with _ for all characters but letters, combining marks, and digits, in any
-// script. Empty: there is no such name, or it is used already.
+// script. A name that is used already gets a number: _2 and so on. Empty: there is no such name.
 func (n columnNames) next(title string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(title) {
@@ -64,15 +64,26 @@ func (n columnNames) next(title string) string {
 	if common[name] {
 		name = "printed_" + name
 	}
-	if end := nameMax; len(name) > end {
-		for !utf8.RuneStart(name[end]) {
-			end-- // not in the middle of a character
-		}
-		name = name[:end]
-	}
-	if name == "" || n[name] {
+	if name = cutText(name, nameMax); name == "" {
 		return ""
 	}
-	n[name] = true
+	first := name
+	for n[name] > 0 {
+		n[first]++
+		number := fmt.Sprintf("_%d", n[first])
+		name = cutText(first, nameMax-len(number)) + number
+	}
+	n[name] = 1
 	return name
+}
+
+// cutText cuts a text that has more than most bytes between two characters.
+func cutText(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most]
 }

@@ -36,7 +36,7 @@ const (
 	Ratio Kind = "ratio"
 	// Pair is two texts separated by a slash; NULL where one is missing.
 	Pair Kind = "pair"
-	// Find is the text at Other in the first element of a list whose member Member equals Value.
+	// Find is the value at Other, of the kind Found, in the first element of a list whose member Member equals Value.
 	Find Kind = "found"
 	// Computed is what kubectl computes from several fields. Value says what.
 	Computed Kind = "computed"
@@ -49,6 +49,7 @@ type Column struct {
 	Path          Path
 	Other         Path
 	Member, Value string // for Find; Value for Computed, too
+	Found         Kind   // for Find: Number, Bool or, also where it is empty, Text
 }
 
 // Path leads to a value in an object.

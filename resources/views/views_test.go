@@ -28,11 +28,12 @@ func TestColumnsOfDefinition(t *testing.T) {
 	}
 }
 
-// Letters of any script stay in the name of a column, which is cut between two of them.
+// Letters of any script stay in the name of a column, which is cut between two of them. A name that is used already gets a number.
 func TestColumnNames(t *testing.T) {
 	names := columnNames{}
-	for _, c := range [][2]string{{"Up To-Date", "up_to_date"}, {"Größe", "größe"}, {"GRÖSSE (m²)", "grösse_m"}, {"名前", "名前"}, {"E\u0301te\u0301", "e\u0301te\u0301"}, {"größe", ""}, {"Name", "printed_name"},
-		{"→", ""}, {"\u26a0\ufe0f", ""}, {"\xff", ""}, {strings.Repeat("д", 40), strings.Repeat("д", 31)}} {
+	for _, c := range [][2]string{{"Up To-Date", "up_to_date"}, {"Größe", "größe"}, {"GRÖSSE (m²)", "grösse_m"}, {"名前", "名前"}, {"E\u0301te\u0301", "e\u0301te\u0301"}, {"größe", "größe_2"}, {"Name", "printed_name"},
+		{"→", ""}, {"\u26a0\ufe0f", ""}, {"\xff", ""}, {strings.Repeat("д", 40), strings.Repeat("д", 31)},
+		{"größe 3", "größe_3"}, {"größe", "größe_4"}, {"größe_2", "größe_2_2"}, {strings.Repeat("д", 50), strings.Repeat("д", 30) + "_2"}} {
 		if got := names.next(c[0]); got != c[1] {
 			t.Errorf("%q is called %q, want %q", c[0], got, c[1])
 		}
