@@ -113,7 +113,7 @@ func (s *boltSnapshot) index(tx *bbolt.Tx) error {
 	if leases := tx.Bucket([]byte("lease")); leases != nil {
 		if err := leases.ForEach(func(_, value []byte) error {
 			id, ttl, _, err := fields(value, leaseIDField, leaseTTLField)
-			s.ttls[int64(id)] = time.Duration(ttl) * time.Second
+			s.ttls[int64(id)] = lifetime(int64(ttl))
 			return err
 		}); err != nil {
 			return fmt.Errorf("read the leases: %w", err)

@@ -44,9 +44,6 @@ const (
 	rangeMethod      = "/etcdserverpb.KV/Range"
 	timeToLiveMethod = "/etcdserverpb.Lease/LeaseTimeToLive"
 
-	// maxSeconds bounds the lifetime of a key: a hundred years.
-	maxSeconds = 100 * 365 * 24 * 60 * 60
-
 	// The fields of RangeRequest, RangeResponse, ResponseHeader, KeyValue, and of LeaseTimeToLiveRequest and its response:
 	// https://github.com/etcd-io/etcd/blob/v3.7.0/api/etcdserverpb/rpc.proto.
 	askKey, askEnd, askLimit, askRevision = 1, 2, 3, 4
@@ -342,7 +339,7 @@ func (s *liveSnapshot) timeToLive(ctx context.Context, lease int64) (time.Durati
 	case code != codes.Unimplemented && (code != codes.Unknown || !strings.Contains(err.Error(), "not supported")):
 		return 0, err
 	}
-	s.leases[lease] = time.Duration(min(max(int64(seconds), 1), maxSeconds)) * time.Second
+	s.leases[lease] = lifetime(int64(seconds))
 	return s.leases[lease], nil
 }
 

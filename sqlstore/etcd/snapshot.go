@@ -22,6 +22,14 @@ type Entry struct {
 	TTL time.Duration
 }
 
+// maxSeconds bounds the lifetime of a key: a hundred years.
+const maxSeconds = 100 * 365 * 24 * 60 * 60
+
+// lifetime is the lifetime of a key whose lease has so many seconds, which may be any number.
+func lifetime(seconds int64) time.Duration {
+	return time.Duration(min(max(seconds, 1), maxSeconds)) * time.Second
+}
+
 // Snapshot is one state of all keys.
 type Snapshot interface {
 	// Revision is the revision of the state: no key has a higher one.
