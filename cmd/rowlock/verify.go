@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,7 +37,8 @@ func newVerifyCommand() *cobra.Command {
 		Use:   "verify [FILE]",
 		Short: "Check a database or a backup for damage",
 		Long: "Reads a whole database or backup, and reports what is wrong and what to do: tables and indexes, each object by its type, the server's\n" +
-			"own rows, the log of changes by itself and against the objects, the object history, and the counter of revisions. Nothing is changed.\n\n" +
+			"own rows, the log of changes by itself and against the objects, the object history, and the counter of revisions; and the keys and\n" +
+			"certificates in pki/ of the data directory or the backup, as a server reads them. Nothing is changed.\n\n" +
 			"It reads a consistent state, also while a server runs, which it slows down; it can check a copy or a backup instead. A backup\n" +
 			"is restored into a temporary directory, which needs the space. Encrypted objects are checked with the servers'\n" +
 			"--encryption-provider-config.\n\n" +
@@ -73,7 +75,7 @@ func (o *verifyOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	store := o.place.store()
 	store.Transformers = e.transformers
-	return verifyDatabase(cmd.Context(), &store, cmd.OutOrStdout())
+	return verifyStore(cmd.Context(), &store, o.place.dataDir, cmd.OutOrStdout())
 }
 
 // verifyBackup restores a backup into a temporary store and verifies that.
@@ -95,13 +97,14 @@ func verifyBackup(cmd *cobra.Command, o *placeOptions, e encryption, name string
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "The backup of revision %d is whole: its checksum is right, and a store can be made of it.\n", r.Revision)
 	store.Transformers = e.transformers
-	return verifyDatabase(cmd.Context(), &store, cmd.OutOrStdout())
+	return verifyStore(cmd.Context(), &store, dir, cmd.OutOrStdout())
 }
 
 // mostFindings is how many findings are shown: a database with more should be replaced, not repaired.
 const mostFindings = 200
 
-func verifyDatabase(ctx context.Context, store *sqlstore.Options, out io.Writer) (err error) {
+// verifyStore verifies a database, and the keys and certificates of a data directory.
+func verifyStore(ctx context.Context, store *sqlstore.Options, dataDir string, out io.Writer) (err error) {
 	source, err := sqlstore.OpenSource(ctx, *store)
 	if err != nil {
 		return err
@@ -114,12 +117,19 @@ func verifyDatabase(ctx context.Context, store *sqlstore.Options, out io.Writer)
 	if err != nil {
 		return err
 	}
-	shown := 0
+	findings := 0
 	found := func(f sqlstore.Finding) {
-		if shown++; shown <= mostFindings {
+		if findings++; findings <= mostFindings {
 			fmt.Fprintf(out, "%s: %s\n    %s\n", harmless(f.Where), harmless(f.What), f.Do)
 		}
 	}
+	pki.CheckFiles(dataDir, func(file string, err error, do string) {
+		if errors.Is(err, fs.ErrPermission) {
+			fmt.Fprintf(out, "%s was not checked: %v\n", file, err)
+			return
+		}
+		found(sqlstore.Finding{Where: "file " + file, What: strings.ReplaceAll(err.Error(), dataDir+"/", ""), Do: do})
+	})
 	options := sqlstore.VerifyOptions{Decode: types.check, DecodePast: types.checkPast, HasLifetime: types.haveLifetime, Found: found}
 	if store.Transformers != nil {
 		options.Plain = source.Decrypt
@@ -136,10 +146,10 @@ func verifyDatabase(ctx context.Context, store *sqlstore.Options, out io.Writer)
 		fmt.Fprintf(out, "%s not decoded, for want of --encryption-provider-config; ",
 			counted(result.Encrypted, "of them is encrypted, and was", "of them are encrypted, and were"))
 	}
-	if result.Findings > 0 {
-		wrong := counted(result.Findings, "thing is", "things are") + " wrong"
+	if findings > 0 {
+		wrong := counted(findings, "thing is", "things are") + " wrong"
 		fmt.Fprintf(out, "%s.\n", wrong)
-		return fmt.Errorf("the database is not whole: %s", wrong)
+		return fmt.Errorf("the store is not whole: %s", wrong)
 	}
 	fmt.Fprintln(out, "nothing is wrong.")
 	return nil

@@ -18,6 +18,7 @@
 //	sharedkeys.go  how servers on one database share these keys
 //	keyring.go     exchanging these keys while servers run
 //	replace.go     a new key for an authority
+//	check.go       files with which no server starts
 //
 // In the data directory:
 //

@@ -88,6 +88,9 @@ func readKeyPair(base string) (*keyPair, error) {
 	return &keyPair{cert: certs[0], key: key}, nil
 }
 
+// errMisfit says that the files of readKeyPair do not belong together.
+func errMisfit(base string) error { return fmt.Errorf("%s.key is not the key of %s.crt", base, base) }
+
 // write writes the key before the certificate: if it is interrupted, the key is left without a certificate, which a
 // renewal completes.
 func (k *keyPair) write(base string) error {
