@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/gzip"
 )
 
 var passphrases = map[string][]byte{"plain": nil, "encrypted": []byte("correct horse")}
@@ -189,6 +191,42 @@ func TestRefusals(t *testing.T) {
 		if err == nil || tc.want != nil && !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.text) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
+	}
+}
+
+// What a reader keeps of a file is bounded, whatever the file says and however small it is: the names of tables.
+func TestTablesAreBounded(t *testing.T) {
+	tables := func(n int, name string) (records []Record) {
+		for i := range n {
+			records = append(records, Record{Table: &Table{Name: fmt.Sprint(name, i), Columns: []string{"a"}}})
+		}
+		return records
+	}
+	for name, tc := range map[string]struct {
+		records []Record
+		want    error
+	}{
+		"as many as there may be": {tables(tablesMax, "t"), nil}, "one more": {tables(tablesMax+1, "t"), ErrDamaged},
+		"one of them again": {append(tables(tablesMax, "t"), tables(5, "t")...), nil}, "a long name": {tables(1, strings.Repeat("t", tableNameMax)), ErrDamaged},
+	} {
+		if _, _, err := readAll(made(t, nil, tc.records), nil); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	last := made(t, nil, nil)
+	w := &Writer{digest: sha256.New(), gzip: gzip.NewWriter(io.Discard)}
+	var b bytes.Buffer
+	b.Write(last[:bytes.IndexByte(last, '\n')+1])
+	w.gzip.Reset(&b)
+	rows := map[string]int{}
+	for i := range headerMax / 8 {
+		rows[fmt.Sprint("t", i)] = 0
+	}
+	if err := errors.Join(w.json(map[string]end{"end": {Rows: rows}}), w.gzip.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := readAll(b.Bytes(), nil); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "its last record") {
+		t.Errorf("with a long last record: %v", err)
 	}
 }
 

@@ -21,7 +21,8 @@
 //	{"end":{"files":7,"rows":{"objects":1},"sha256":"…"}}
 //
 // A value of a row is null, an integer, a text, or {"bytes":"…"} in base64; {"text":"…"} in base64 is a text that is
-// not UTF-8. The last record has the SHA-256 of the header's line and all records before it, with their line feeds.
+// not UTF-8. There are at most 64 tables, with names of at most 63 bytes. The last record, of at most 64 KiB, has the
+// SHA-256 of the header's line and all records before it, with their line feeds.
 // Nothing follows it. A backup without a last record was cut off.
 //
 // # Encryption

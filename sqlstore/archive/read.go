@@ -13,7 +13,11 @@ import (
 	"maps"
 )
 
-// Reader reads a backup. It holds one record in memory.
+// tablesMax bounds the number of tables, and tableNameMax the bytes of a name: all names stay in memory, and a file may
+// come from anybody.
+const tablesMax, tableNameMax = 64, 63
+
+// Reader reads a backup. It holds one record in memory, and the names of tables.
 type Reader struct {
 	header Header
 	raw    *bufio.Reader // of the compressed stream
@@ -110,20 +114,26 @@ func (a *Reader) parse(line []byte) (Record, *end, error) {
 	var found struct {
 		File
 		Table
-		End *end `json:"end"`
+		End json.RawMessage `json:"end"`
 	}
 	if err := json.Unmarshal(line, &found); err != nil {
 		return Record{}, nil, err
 	}
 	switch {
+	case len(found.End) > headerMax:
+		return Record{}, nil, errors.New("its last record is too long")
 	case found.End != nil:
-		return Record{}, found.End, nil
+		last := &end{}
+		return Record{}, last, json.Unmarshal(found.End, last)
 	case found.File.Name != "":
 		a.seen.Files++
 		return Record{File: &found.File}, nil, nil
 	case found.Table.Name != "":
 		a.table = &found.Table
 		a.seen.Rows[a.table.Name] += 0
+		if len(a.seen.Rows) > tablesMax || len(a.table.Name) > tableNameMax {
+			return Record{}, nil, errors.New("it has too many tables, or one with a name that is too long")
+		}
 		return Record{Table: a.table}, nil, nil
 	}
 	return Record{}, nil, errors.New("a record that this rowlock does not know")
