@@ -1,6 +1,6 @@
 // Package imports converts values that kube-apiserver has stored to objects of the store: it finds the resource of a key, decrypts and decodes the
-// value, JSON or protobuf in whatever version, and encodes it in the store's form. It changes nothing else: there is no admission and no validation.
-// An Exporter converts in the other direction.
+// value, JSON, CBOR or protobuf in whatever version, and encodes it in the store's form. It changes nothing else: there is no admission and no
+// validation. An Exporter converts in the other direction.
 package imports
 
 import (
@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apiserver/pkg/storage/value"
 	pvcutil "k8s.io/kubernetes/pkg/api/persistentvolumeclaim"
 	"k8s.io/kubernetes/pkg/apis/core"
@@ -263,8 +264,8 @@ func (i *Importer) custom(ctx context.Context, d *apiextensionsv1.CustomResource
 	if err != nil {
 		return Imported{}, err
 	}
-	u := &unstructured.Unstructured{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(plain, &u.Object); err != nil {
+	u, err := decodeUntyped(plain)
+	if err != nil {
 		return Imported{}, fmt.Errorf("decode it: %w", err)
 	}
 	gv, err := schema.ParseGroupVersion(u.GetAPIVersion())
@@ -284,6 +285,18 @@ func (i *Importer) custom(ctx context.Context, d *apiextensionsv1.CustomResource
 		return Imported{}, err
 	}
 	return Imported{resources.Key{Resource: resource.String(), Namespace: u.GetNamespace(), Name: u.GetName()}, draft}, nil
+}
+
+// selfDescribed is the beginning of CBOR (RFC 8949, section 3.4.6), as kube-apiserver stores custom objects where its gate CBORServingAndStorage is or
+// was set.
+const selfDescribed = "\xd9\xd9\xf7"
+
+func decodeUntyped(stored []byte) (*unstructured.Unstructured, error) {
+	u, unmarshal := &unstructured.Unstructured{}, kjson.UnmarshalCaseSensitivePreserveInts
+	if bytes.HasPrefix(stored, []byte(selfDescribed)) {
+		unmarshal = cbor.Unmarshal
+	}
+	return u, unmarshal(stored, &u.Object)
 }
 
 // complete changes a custom object to the form that kube-apiserver shows.

@@ -1,8 +1,12 @@
 package imports
 
 import (
+	"bytes"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -150,5 +154,45 @@ func TestObjectsThatAreNotPruned(t *testing.T) {
 	// v1beta1 keeps unknown fields unless the definition says otherwise.
 	if have := strings.Join(types.Unpruned(), " "); have != "boats.example.com crews.example.com" {
 		t.Errorf("it names %q", have)
+	}
+}
+
+// kube-apiserver stores custom objects as CBOR while its gate CBORServingAndStorage is set, and reads them also later. They are imported like those in
+// JSON, and so are built-in objects.
+func TestObjectsInCBOR(t *testing.T) {
+	types, err := New("/registry", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"boats.example.com"},"spec":{"group":"example.com",
+		"scope":"Cluster","names":{"plural":"boats","kind":"Boat"},"versions":[
+		{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}]}}`
+	if _, err := types.Import(t.Context(), "/registry/"+crdPlace+"/boats.example.com", []byte(definition)); err != nil {
+		t.Fatal(err)
+	}
+	for key, stored := range map[string]string{
+		"example.com/boats/a": `{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"a","generation":3,"labels":{"a":"b"}},"spec":{"n":9007199254740993,"x":0.5,"on":true,"none":null,"list":["é\u0001",-1]},"lost":1}`,
+		"configmaps/n/a":      `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n"},"data":{"a":"b"},"binaryData":{"c":"AAEC"}}`,
+	} {
+		u := &unstructured.Unstructured{}
+		if err := u.UnmarshalJSON([]byte(stored)); err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := cbor.NewSerializer(nil, nil).Encode(u, &b); err != nil {
+			t.Fatal(err)
+		}
+		want, err := types.Import(t.Context(), "/registry/"+key, []byte(stored))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have, err := types.Import(t.Context(), "/registry/"+key, b.Bytes()); err != nil || have.Key != want.Key || string(have.Draft.Data) != string(want.Draft.Data) {
+			t.Errorf("of CBOR it is %s, want %s, %v", have.Draft.Data, want.Draft.Data, err)
+		}
+		for n := range b.Len() {
+			if o, err := types.Import(t.Context(), "/registry/"+key, b.Bytes()[:n]); err == nil {
+				t.Fatalf("of %d bytes of %d: %s", n, b.Len(), o.Draft.Data)
+			}
+		}
 	}
 }
