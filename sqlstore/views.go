@@ -101,34 +101,26 @@ var creation = views.Column{Kind: views.Text, Path: views.Members("metadata", "c
 // annotations; kind and reference are those for the owner's name with its kind, and for its UID. A view of Secrets has
 // no column object.
 func (j jsonColumns) list(v views.View, annotations, kind, reference string) string {
-	metadata := func(kind views.Kind, name string) string {
-		return j.column(views.Column{Kind: kind, Path: views.Members("metadata", name)})
+	at := func(kind views.Kind, path ...string) string {
+		return j.column(views.Column{Kind: kind, Path: views.Members(path...)})
+	}
+	created := j.column(creation)
+	all := [][2]string{{"namespace", "namespace"}, {"name", "name"}, {"created", created}, {"age", j.age(created)}}
+	for _, c := range v.Columns {
+		all = append(all, [2]string{c.Name, j.column(c)})
+	}
+	all = append(all, [][2]string{{"labels", at(views.JSON, "metadata", "labels")}, {"annotations", annotations}, {"owner", j.owner(kind)}, {"owner_uid", j.owner(reference)},
+		{"deleting_since", at(views.Text, "metadata", "deletionTimestamp")}, {"uid", at(views.Text, "metadata", "uid")}, {"resource_version", "revision"},
+		{"spec", at(views.JSON, "spec")}, {"status", at(views.JSON, "status")}, {"object", "o"}}...)
+	if v.Secret {
+		all = all[:len(all)-1]
 	}
 	var b strings.Builder
-	add := func(name, value string) {
-		if b.Len() > 0 {
+	for i, c := range all {
+		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(value + " AS " + nameSQL(name))
-	}
-	add("namespace", "namespace")
-	add("name", "name")
-	add("created", j.column(creation))
-	add("age", j.age(j.column(creation)))
-	for _, c := range v.Columns {
-		add(c.Name, j.column(c))
-	}
-	add("labels", metadata(views.JSON, "labels"))
-	add("annotations", annotations)
-	add("owner", j.owner(kind))
-	add("owner_uid", j.owner(reference))
-	add("deleting_since", metadata(views.Text, "deletionTimestamp"))
-	add("uid", metadata(views.Text, "uid"))
-	add("resource_version", "revision")
-	add("spec", j.column(views.Column{Kind: views.JSON, Path: views.Members("spec")}))
-	add("status", j.column(views.Column{Kind: views.JSON, Path: views.Members("status")}))
-	if !v.Secret {
-		add("object", "o")
+		b.WriteString(c[1] + " AS " + nameSQL(c[0]))
 	}
 	return b.String()
 }
