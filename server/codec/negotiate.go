@@ -173,10 +173,15 @@ func (o *Offer) Named(r *http.Request, path Path) bool {
 //
 // A watchable path also accepts the CBOR sequence here, though nothing is served as such: clients must request CBOR.
 func (o *Offer) named(header string, path Path) bool {
+	return Lists(header, o.media...) || Lists(header, "*/*") || path.Watchable && o.CBOR() && Lists(header, cborSequence) || path.Text && Lists(header, text)
+}
+
+// Lists tells whether Accept or Content-Type names one of the media types. As in kube-apiserver's router, parameters do not matter, and "*/*" is a name
+// like any other.
+func Lists(header string, media ...string) bool {
 	for clause := range strings.SplitSeq(header, ",") {
-		media, _, _ := strings.Cut(clause, ";")
-		if media = strings.TrimSpace(media); media == "*/*" || slices.Contains(o.media, media) ||
-			path.Watchable && o.CBOR() && media == cborSequence || path.Text && media == text {
+		name, _, _ := strings.Cut(clause, ";")
+		if slices.Contains(media, strings.TrimSpace(name)) {
 			return true
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -57,7 +58,7 @@ type Handler struct {
 
 // New returns the handler for /api, /apis, /api/VERSION, /apis/GROUP and /apis/GROUP/VERSION, with or without a trailing slash.
 func New(registry *resources.Registry, options Options) *Handler {
-	return &Handler{registry: registry, options: options, offer: newOffer(options.CBOR), plain: newOffer(false)}
+	return &Handler{registry: registry, options: options, offer: newOffer(codec.NewOffer(options.CBOR)), plain: newOffer(codec.NewOffer(false))}
 }
 
 // ServeHTTP answers a discovery request. A group or version that is not in the catalog is 404.

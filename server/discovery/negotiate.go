@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/munnerz/goautoneg"
@@ -30,13 +29,18 @@ const (
 // offer are the encodings of a path, and those of its errors.
 type offer struct {
 	encodings []runtime.SerializerInfo
+	media     []string // the names of the encodings
 	errors    *codec.Offer
 }
 
-func newOffer(cbor bool) *offer {
-	return &offer{slices.DeleteFunc(slices.Clone(codecs.SupportedMediaTypes()), func(i runtime.SerializerInfo) bool {
-		return i.MediaType == codec.CBOR && !cbor
-	}), codec.NewOffer(cbor)}
+func newOffer(of *codec.Offer) *offer {
+	o := &offer{errors: of}
+	for _, info := range codecs.SupportedMediaTypes() {
+		if info.MediaType != codec.CBOR || of.CBOR() {
+			o.encodings, o.media = append(o.encodings, info), append(o.media, info.MediaType)
+		}
+	}
+	return o
 }
 
 // offerOf returns the offer for a path with these rules.
@@ -58,37 +62,43 @@ func (h *Handler) negotiate(r *http.Request, rules rules) (negotiated, error) {
 	if rules&onlyGet != 0 && r.Method != http.MethodGet {
 		return negotiated{}, status.MethodNotAllowed()
 	}
-	offered := h.offerOf(rules).encodings
+	offered := h.offerOf(rules)
 	n := negotiated{pretty: codec.WantsPretty(r)}
 	header := r.Header.Get("Accept")
 	if header == "" {
-		n.info = offered[0]
+		n.info = offered.encodings[0]
 		return n, nil
 	}
-	typeOffered, literally := false, strings.Contains(header, "*/*") // for the router before strict paths "*" does not mean "*/*"
-	for _, clause := range goautoneg.ParseAccept(header) {
-		for _, info := range offered {
-			all := clause.Type == "*" && clause.SubType == "*"
-			exact := clause.Type == info.MediaTypeType && clause.SubType == info.MediaTypeSubType
-			if !all && !exact && (clause.Type != info.MediaTypeType || clause.SubType != "*") {
-				continue
-			}
-			typeOffered = typeOffered || all && literally || exact
-			if rules&strictTypes != 0 && !typeOffered || !n.accept(clause.Params, info, rules) {
-				continue
-			}
-			n.info = info
-			return n, nil
-		}
+	if rules&strictTypes != 0 && !codec.Lists(header, offered.media...) && !codec.Lists(header, "*/*") {
+		return negotiated{}, status.NoRepresentation(strings.Join(offered.media, ", "))
 	}
-	if rules&strictTypes != 0 && !typeOffered {
-		return negotiated{}, status.NoRepresentation(typesOf(offered))
+	clauses := goautoneg.ParseAccept(header)
+	// As in kube-apiserver, any acceptable clause for aggregated discovery precedes the others, whatever their order and weights.
+	if rules&allowAggregated != 0 && n.choose(clauses, offered.encodings, true) || n.choose(clauses, offered.encodings, false) {
+		return n, nil
 	}
-	return negotiated{}, status.NotAcceptable(typesOf(offered))
+	return negotiated{}, status.NotAcceptable(strings.Join(offered.media, ", "))
 }
 
-// accept tells whether an encoding supports the parameters of a clause, and applies them if so.
-func (n *negotiated) accept(params map[string]string, info runtime.SerializerInfo, rules rules) bool {
+// choose takes the first clause that asks for the aggregated format, or else for the older one, in an encoding that supports the parameters of the
+// clause.
+func (n *negotiated) choose(clauses []goautoneg.Accept, encodings []runtime.SerializerInfo, aggregated bool) bool {
+	for _, clause := range clauses {
+		for _, info := range encodings {
+			all := clause.Type == "*" && clause.SubType == "*"
+			if !all && (clause.Type != info.MediaTypeType || clause.SubType != "*" && clause.SubType != info.MediaTypeSubType) ||
+				!n.accept(clause.Params, info, aggregated) {
+				continue
+			}
+			n.info, n.aggregated = info, aggregated
+			return true
+		}
+	}
+	return false
+}
+
+// accept tells whether a clause with these parameters asks for the format in an encoding that supports them, and applies them if so.
+func (n *negotiated) accept(params map[string]string, info runtime.SerializerInfo, aggregated bool) bool {
 	var convert *schema.GroupVersionKind
 	pretty := false
 	for k, v := range params {
@@ -117,18 +127,9 @@ func (n *negotiated) accept(params map[string]string, info runtime.SerializerInf
 			pretty = v == "1"
 		}
 	}
-	if convert != nil && (rules&allowAggregated == 0 || *convert != aggregatedKind) {
+	if aggregated != (convert != nil) || aggregated && *convert != aggregatedKind {
 		return false
 	}
-	n.aggregated = convert != nil
 	n.pretty = n.pretty || pretty
 	return true
-}
-
-func typesOf(offered []runtime.SerializerInfo) string {
-	var names []string
-	for _, info := range offered {
-		names = append(names, info.MediaType)
-	}
-	return strings.Join(names, ", ")
 }
