@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/resources/upstream"
+	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -25,7 +26,7 @@ var openIDPaths = []string{"/.well-known/openid-configuration", "/openid/v1/jwks
 // addOpenID serves both documents. As in kube-apiserver, trailing slashes make no difference. No paths exist below them.
 func (s *Server) addOpenID(e *echo.Echo) {
 	for path, document := range map[string]echo.HandlerFunc{
-		openIDPaths[0]: fixed("application/json", kept(s.OpenID.GetConfigJSON)),
+		openIDPaths[0]: fixed(codec.JSON, kept(s.OpenID.GetConfigJSON)),
 		openIDPaths[1]: fixed("application/jwk-set+json", kept(s.OpenID.GetKeysetJSON)),
 	} {
 		e.Any(path, document)
@@ -38,13 +39,18 @@ func (s *Server) addOpenID(e *echo.Echo) {
 	}
 }
 
-// fixed serves a document in one media type. It rejects methods other than GET, HEAD among them, and an Accept header that excludes the type.
-func fixed(mediaType string, document func(http.Header) ([]byte, error)) echo.HandlerFunc {
+// fixed serves a document in one media type. It rejects methods other than GET, HEAD among them, a Content-Type that is not among those consumed, if
+// any are given, and an Accept header that excludes the type.
+func fixed(mediaType string, document func(http.Header) ([]byte, error), consumed ...string) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if c.Request().Method != http.MethodGet {
+		r := c.Request()
+		if r.Method != http.MethodGet {
 			return status.MethodNotAllowed()
 		}
-		if !accepts(c.Request(), mediaType) {
+		if header := r.Header.Get("Content-Type"); header != "" && len(consumed) > 0 && !codec.Lists(header, consumed...) {
+			return status.NotConsumed()
+		}
+		if header := r.Header.Get("Accept"); header != "" && !codec.Lists(header, mediaType, "*/*") {
 			return status.NoRepresentation(mediaType)
 		}
 		data, err := document(c.Response().Header())
@@ -53,21 +59,6 @@ func fixed(mediaType string, document func(http.Header) ([]byte, error)) echo.Ha
 		}
 		return c.Blob(http.StatusOK, mediaType, data)
 	}
-}
-
-// accepts tells whether Accept names the media type or */*. A range like application/* does not count.
-func accepts(r *http.Request, mediaType string) bool {
-	header := r.Header.Get("Accept")
-	if header == "" {
-		return true
-	}
-	for clause := range strings.SplitSeq(header, ",") {
-		media, _, _ := strings.Cut(clause, ";")
-		if media = strings.TrimSpace(media); media == "*/*" || media == mediaType {
-			return true
-		}
-	}
-	return false
 }
 
 func versionDocument(http.Header) ([]byte, error) {

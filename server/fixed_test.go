@@ -20,7 +20,7 @@ func TestFixedDocuments(t *testing.T) {
 	with := newServer(t, func(c *server.Config) { c.OpenID = openID{} }).Handler()
 	for _, tc := range []struct {
 		path, mediaType, cache string
-		optional               bool
+		optional               bool // and takes any Content-Type
 	}{
 		{"/version", "application/json", "no-cache, private", false},
 		{"/version/", "application/json", "no-cache, private", false},
@@ -29,10 +29,11 @@ func TestFixedDocuments(t *testing.T) {
 		{"/openid/v1/jwks", "application/jwk-set+json", "public, max-age=60", true},
 		{"/openid/v1/jwks//", "application/jwk-set+json", "public, max-age=60", true},
 	} {
-		ask := func(method, accept string) *httptest.ResponseRecorder {
+		ask := func(method, accept string, contentType ...string) *httptest.ResponseRecorder {
 			r := httptest.NewRequest(method, tc.path, nil)
 			r.Header.Set("Authorization", "known")
 			r.Header.Set("Accept", accept)
+			r.Header["Content-Type"] = contentType
 			w := httptest.NewRecorder()
 			with.ServeHTTP(w, r)
 			return w
@@ -47,8 +48,18 @@ func TestFixedDocuments(t *testing.T) {
 		if w.Code != 406 || w.Header().Get("Content-Type") != "application/yaml" {
 			t.Errorf("%s in YAML: %d, %s", tc.path, w.Code, w.Body)
 		}
+		for contentType, taken := range map[string]bool{"application/json; charset=utf-8": true, "text/html, application/json": true,
+			"application/yaml": tc.optional, "*/*": tc.optional, "text/html": tc.optional} {
+			w := ask("GET", "", contentType)
+			if refused := w.Code == 415 && gjson.Get(w.Body.String(), "message").Str == "415: Unsupported Media Type"; refused == taken || !refused && w.Code != 200 {
+				t.Errorf("%s with %s: %d, %s", tc.path, contentType, w.Code, w.Body)
+			}
+		}
+		if w := ask("GET", "text/html", "text/html"); w.Code != 415 && !tc.optional {
+			t.Errorf("%s with and as HTML: %d, %s", tc.path, w.Code, w.Body)
+		}
 		for _, method := range []string{"HEAD", "OPTIONS", "POST"} {
-			if w := ask(method, ""); w.Code != 405 || gjson.Get(w.Body.String(), "reason").Str != "MethodNotAllowed" {
+			if w := ask(method, "", "text/html"); w.Code != 405 || gjson.Get(w.Body.String(), "reason").Str != "MethodNotAllowed" {
 				t.Errorf("%s %s: %d, %s", method, tc.path, w.Code, w.Body)
 			}
 		}

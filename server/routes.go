@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/rowlock/rowlock/server/codec"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -21,8 +22,9 @@ func (s *Server) newEcho() *echo.Echo {
 		e.Any("/"+name, serve)
 		e.Any("/"+name+"/*", serve)
 	}
-	e.Any("/version", fixed("application/json", versionDocument))
-	e.Any("/version/", fixed("application/json", versionDocument))
+	version := fixed(codec.JSON, versionDocument, codec.JSON)
+	e.Any("/version", version)
+	e.Any("/version/", version)
 	e.Any("/version/*", func(echo.Context) error { return status.NotFound() })
 	if s.OpenID != nil {
 		s.addOpenID(e)

@@ -60,6 +60,9 @@ func NewOffer(cbor bool) *Offer {
 	return o
 }
 
+// String lists the media types, as errors do.
+func (o *Offer) String() string { return o.whole }
+
 // CBOR tells whether CBOR is among the encodings.
 func (o *Offer) CBOR() bool { return slices.Contains(o.media, CBOR) }
 
@@ -166,6 +169,12 @@ func (o *Offer) Negotiate(r *http.Request, path Path) (Format, error) {
 func (o *Offer) Named(r *http.Request, path Path) bool {
 	header := r.Header.Get("Accept")
 	return header == "" || path.Direct || o.named(header, path)
+}
+
+// Consumes tells whether the Content-Type of a request, if it has one, names one of the offered media types.
+func (o *Offer) Consumes(r *http.Request) bool {
+	header := r.Header.Get("Content-Type")
+	return header == "" || Lists(header, o.media...)
 }
 
 // named tells whether Accept names an offered media type, or */*: kube-apiserver's router checks that before the clauses are evaluated, and a range

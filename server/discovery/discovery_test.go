@@ -361,6 +361,55 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A Content-Type that the path does not take is an error even without a body, where kube-apiserver has a router before the document. The expected
+// responses are those of an unmodified kube-apiserver v1.37.1.
+func TestContentTypes(t *testing.T) {
+	reg := smallRegistry()
+	reg.SetGroup(resources.GroupSpec{Name: "apiregistration.k8s.io", Versions: []resources.VersionSpec{{Version: "v1"}}})
+	reg.SetGroup(resources.GroupSpec{Name: "example.com", Versions: []resources.VersionSpec{{Version: "v1", Types: []*resources.Type{
+		{GroupResource: schema.GroupResource{Group: "example.com", Resource: "widgets"}, Kind: "Widget", SingularName: "widget", Untyped: true}}}}})
+	h := discovery.New(reg, discovery.Options{})
+	const html = "text/html"
+	for _, c := range []struct {
+		method, path, contentType, accept string
+		code                              int
+	}{
+		{"GET", "/api", html, "", 415},
+		{"GET", "/api/", html, "", 415},
+		{"GET", "/api/v1", html, "", 415},
+		{"GET", "/apis/apps/v1", html, "", 415},
+		{"GET", "/apis/apps/v1", "*/*", "", 415},
+		{"GET", "/apis/apps/v1", "application/cbor", "", 415},
+		{"GET", "/apis/apps/v1", html, html, 415},
+		{"GET", "/apis/apps/v1", "application/yaml; charset=utf-8", "", 200},
+		{"GET", "/apis/apps/v1", html + ", application/json", "", 200},
+		{"POST", "/apis/apps/v1", html, "", 405},
+		{"GET", "/apis/apps/v9", html, "", 404},
+		{"GET", "/apis/apiregistration.k8s.io", html, "", 415},
+		{"GET", "/apis", html, "", 200},
+		{"GET", "/apis/", html, "", 200},
+		{"GET", "/apis/apps", html, "", 200},
+		{"GET", "/apis/example.com", html, "", 200},
+		{"GET", "/apis/example.com/v1", html, "", 200},
+	} {
+		r := httptest.NewRequest(c.method, c.path, nil)
+		r.Header.Set("Content-Type", c.contentType)
+		r.Header.Set("Accept", c.accept)
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != c.code {
+			t.Errorf("%s %s with %q: %d %s", c.method, c.path, c.contentType, w.Code, w.Body)
+		}
+		if c.code != 415 {
+			continue
+		}
+		var status metav1.Status
+		err := json.Unmarshal(w.Body.Bytes(), &status)
+		if err != nil || status.Message != "415: Unsupported Media Type" || status.Reason != metav1.StatusReasonUnsupportedMediaType || status.Details == nil {
+			t.Errorf("%s with %q: %v %s", c.path, c.contentType, err, w.Body)
+		}
+	}
+}
+
 func TestPretty(t *testing.T) {
 	h := discovery.New(smallRegistry(), discovery.Options{})
 	const compact, indented = `{"kind":"APIVersions",`, "{\n  \"kind\": \"APIVersions\","

@@ -2,7 +2,7 @@ package discovery
 
 import (
 	"net/http"
-	"strings"
+	"slices"
 
 	"github.com/munnerz/goautoneg"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,7 +16,7 @@ import (
 type rules int
 
 const (
-	// onlyGet rejects all other methods; paths without it treat all methods alike.
+	// onlyGet rejects all other methods, and a Content-Type that is not offered; paths without it ignore both.
 	onlyGet rules = 1 << iota
 	// strictTypes distinguishes a media type that is not offered from one with unsupported parameters.
 	strictTypes
@@ -26,21 +26,16 @@ const (
 	withoutCBOR
 )
 
-// offer are the encodings of a path, and those of its errors.
+// offer are the encodings of a path, and the same for its errors.
 type offer struct {
 	encodings []runtime.SerializerInfo
-	media     []string // the names of the encodings
 	errors    *codec.Offer
 }
 
 func newOffer(of *codec.Offer) *offer {
-	o := &offer{errors: of}
-	for _, info := range codecs.SupportedMediaTypes() {
-		if info.MediaType != codec.CBOR || of.CBOR() {
-			o.encodings, o.media = append(o.encodings, info), append(o.media, info.MediaType)
-		}
-	}
-	return o
+	return &offer{slices.DeleteFunc(slices.Clone(codecs.SupportedMediaTypes()), func(i runtime.SerializerInfo) bool {
+		return i.MediaType == codec.CBOR && !of.CBOR()
+	}), of}
 }
 
 // offerOf returns the offer for a path with these rules.
@@ -63,21 +58,24 @@ func (h *Handler) negotiate(r *http.Request, rules rules) (negotiated, error) {
 		return negotiated{}, status.MethodNotAllowed()
 	}
 	offered := h.offerOf(rules)
+	if rules&onlyGet != 0 && !offered.errors.Consumes(r) {
+		return negotiated{}, status.NotConsumed()
+	}
 	n := negotiated{pretty: codec.WantsPretty(r)}
 	header := r.Header.Get("Accept")
 	if header == "" {
 		n.info = offered.encodings[0]
 		return n, nil
 	}
-	if rules&strictTypes != 0 && !codec.Lists(header, offered.media...) && !codec.Lists(header, "*/*") {
-		return negotiated{}, status.NoRepresentation(strings.Join(offered.media, ", "))
+	if rules&strictTypes != 0 && !offered.errors.Named(r, codec.Path{}) {
+		return negotiated{}, status.NoRepresentation(offered.errors.String())
 	}
 	clauses := goautoneg.ParseAccept(header)
 	// As in kube-apiserver, any acceptable clause for aggregated discovery precedes the others, whatever their order and weights.
 	if rules&allowAggregated != 0 && n.choose(clauses, offered.encodings, true) || n.choose(clauses, offered.encodings, false) {
 		return n, nil
 	}
-	return negotiated{}, status.NotAcceptable(strings.Join(offered.media, ", "))
+	return negotiated{}, status.NotAcceptable(offered.errors.String())
 }
 
 // choose takes the first clause that asks for the aggregated format, or else for the older one, in an encoding that supports the parameters of the

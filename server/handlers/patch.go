@@ -45,7 +45,7 @@ func (q *request) takesPatch(contentType string) bool {
 // unknownPatch is the error for a patch of an unsupported kind.
 func (q *request) unknownPatch() error {
 	if !q.defined() {
-		return status.UnknownPatch()
+		return status.NotConsumed()
 	}
 	taken := slices.DeleteFunc(slices.Clone(patchTypes), func(t string) bool { return !q.takesPatch(t) })
 	if q.offer.CBOR() {

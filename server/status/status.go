@@ -49,8 +49,9 @@ func UnsupportedMediaType(accepted string) error {
 		Message: "the body of the request was in an unknown format - accepted media types include: " + accepted}}
 }
 
-// UnknownPatch is the error for a patch of a kind that the path does not support.
-func UnknownPatch() error {
+// NotConsumed is the error when the path takes no body of the media type in Content-Type, such as a kind of patch. It is returned whether or not the
+// request has a body.
+func NotConsumed() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType,
 		Reason: metav1.StatusReasonUnsupportedMediaType, Message: "415: Unsupported Media Type", Details: &metav1.StatusDetails{}}}
 }
