@@ -158,7 +158,7 @@ func New(c Config) (*Server, error) {
 	if c.Aggregator != nil {
 		s.openapi.Join(c.Aggregator.OpenAPI)
 	}
-	s.discovery = discovery.New(c.Registry, discovery.Options{ServerAddress: s.localAddress, CBOR: offer.CBOR(), External: s.external, Local: s.local})
+	s.discovery = discovery.New(c.Registry, discovery.Options{ServerAddress: s.localAddress, Offer: offer, External: s.external, Local: s.local})
 	s.end = sync.OnceFunc(func() { close(s.ended) })
 	if err := s.newCounts(); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)

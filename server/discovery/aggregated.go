@@ -59,7 +59,7 @@ func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, c *sho
 	k := aggregatedKind
 	contentType := fmt.Sprintf("%s;g=%s;v=%s;as=%s", n.info.MediaType, k.Group, k.Version, k.Kind)
 	record(r, func(n negotiated) ([]byte, error) { return a.encoded(c, n, root) })
-	writeBody(w, http.StatusOK, contentType, body)
+	h.write(w, r, contentType, body)
 }
 
 // newAggregated joins the entries of the groups, which are cached as long as their group does not change.

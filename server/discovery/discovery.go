@@ -38,8 +38,8 @@ type Options struct {
 	// Local returns the versions that are registered but not in the catalog, those of other servers included, and those registered with other
 	// priorities than the catalog's. The older documents of groups include them, and aggregated discovery does not. Nil: there are none.
 	Local func(context.Context, *resources.Catalog) ([]ExternalVersion, error)
-	// CBOR is set if it is among the encodings.
-	CBOR bool
+	// Offer are the encodings, and whether large documents are compressed. Nil: those of kube-apiserver by default.
+	Offer *codec.Offer
 }
 
 // Handler serves the discovery paths. The request chain sets the headers common to all responses, Cache-Control among them.
@@ -58,7 +58,10 @@ type Handler struct {
 
 // New returns the handler for /api, /apis, /api/VERSION, /apis/GROUP and /apis/GROUP/VERSION, with or without a trailing slash.
 func New(registry *resources.Registry, options Options) *Handler {
-	return &Handler{registry: registry, options: options, offer: newOffer(codec.NewOffer(options.CBOR)), plain: newOffer(codec.NewOffer(false))}
+	if options.Offer == nil {
+		options.Offer = codec.NewOffer(false)
+	}
+	return &Handler{registry: registry, options: options, offer: newOffer(options.Offer), plain: newOffer(codec.NewOffer(false))}
 }
 
 // ServeHTTP answers a discovery request. A group or version that is not in the catalog is 404.
@@ -97,10 +100,10 @@ func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, c *shown, ro
 		h.serveAggregated(w, r, c, root, n)
 	case root == coreRoot:
 		// The address varies by client, so this document alone is not cached.
-		writeObject(w, r, n, h.apiVersions(r, c.catalog))
+		h.writeObject(w, r, n, h.apiVersions(r, c.catalog))
 	default:
 		c = h.withLocal(r.Context(), c)
-		serveKept(w, r, c, n, "apis", func() runtime.Object { return apiGroupList(c) })
+		h.serveKept(w, r, c, n, "apis", func() runtime.Object { return apiGroupList(c) })
 	}
 }
 
@@ -120,7 +123,7 @@ func (h *Handler) serveGroup(w http.ResponseWriter, r *http.Request, c *shown, n
 		h.offer.writeError(w, r, err)
 		return
 	}
-	serveKept(w, r, c, n, "group "+name, func() runtime.Object {
+	h.serveKept(w, r, c, n, "group "+name, func() runtime.Object {
 		g := group.legacy()
 		g.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}
 		return &g
@@ -146,7 +149,7 @@ func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, c *shown,
 			h.offerOf(rules).writeError(w, r, err)
 			return
 		}
-		serveKept(w, r, c, n, "version "+gv.String(), func() runtime.Object { return apiResourceList(v) })
+		h.serveKept(w, r, c, n, "version "+gv.String(), func() runtime.Object { return apiResourceList(v) })
 		return
 	}
 	if group.Defined() {

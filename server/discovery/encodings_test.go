@@ -8,6 +8,7 @@ import (
 	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/builtin"
 	"github.com/rowlock/rowlock/resources/untyped/untypedtest"
+	"github.com/rowlock/rowlock/server/codec"
 )
 
 // If CBOR is served, the resource lists of custom resources still do not support it, as in kube-apiserver's server for these.
@@ -17,7 +18,7 @@ func TestVersionsOfDefinitionsInCBOR(t *testing.T) {
 	if err := untypedtest.Serve(registry, untypedtest.Versions()...); err != nil {
 		t.Fatal(err)
 	}
-	h := New(registry, Options{CBOR: true})
+	h := New(registry, Options{Offer: codec.NewOffer(true)})
 	const cbor = "application/cbor"
 	for _, c := range []struct {
 		path, accept string

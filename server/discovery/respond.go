@@ -3,7 +3,6 @@ package discovery
 import (
 	"bytes"
 	"net/http"
-	"strconv"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/rowlock/rowlock/server/auditing"
 	"github.com/rowlock/rowlock/server/codec"
+	"github.com/rowlock/rowlock/server/handlers"
 	"github.com/rowlock/rowlock/server/status"
 )
 
@@ -40,7 +40,7 @@ func kept(c memo, n negotiated, name string, build func() runtime.Object) ([]byt
 	return body.([]byte), nil
 }
 
-func serveKept(w http.ResponseWriter, r *http.Request, c memo, n negotiated, name string,
+func (h *Handler) serveKept(w http.ResponseWriter, r *http.Request, c memo, n negotiated, name string,
 	build func() runtime.Object) {
 	body, err := kept(c, n, name, build)
 	if err != nil {
@@ -48,7 +48,7 @@ func serveKept(w http.ResponseWriter, r *http.Request, c memo, n negotiated, nam
 		return
 	}
 	record(r, func(n negotiated) ([]byte, error) { return kept(c, n, name, build) })
-	writeBody(w, http.StatusOK, n.info.MediaType, body)
+	h.write(w, r, n.info.MediaType, body)
 }
 
 // asJSON is the encoding for the audit.
@@ -80,21 +80,20 @@ func encode(n negotiated, obj runtime.Object) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-func writeObject(w http.ResponseWriter, r *http.Request, n negotiated, obj runtime.Object) {
+func (h *Handler) writeObject(w http.ResponseWriter, r *http.Request, n negotiated, obj runtime.Object) {
 	body, err := encode(n, obj)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	record(r, func(n negotiated) ([]byte, error) { return encode(n, obj) })
-	writeBody(w, http.StatusOK, n.info.MediaType, body)
+	h.write(w, r, n.info.MediaType, body)
 }
 
-func writeBody(w http.ResponseWriter, code int, contentType string, body []byte) {
+// write writes a document, compressed as a list of objects of that size would be.
+func (h *Handler) write(w http.ResponseWriter, r *http.Request, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(code)
-	_, _ = w.Write(body) // the client has gone: the error cannot be reported
+	handlers.WriteBody(w, r, h.options.Offer, http.StatusOK, body)
 }
 
 // writeError writes a Status, in an encoding that the request accepts if there is one.
@@ -109,5 +108,6 @@ func (o *offer) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if !f.Unaccepted {
 		auditing.Of(r.Context()).AnsweredStatus(s)
 	}
-	writeBody(w, int(s.Code), f.Media, body)
+	w.Header().Set("Content-Type", f.Media)
+	handlers.WriteBody(w, r, o.errors, int(s.Code), body)
 }
