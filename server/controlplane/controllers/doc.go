@@ -28,7 +28,8 @@
 //     garbage.turn). No dependent is missed that existed when the deletion of its owner was requested.
 //   - The garbage collector deletes an object only while it has the ownerReferences that were examined. The namespace
 //     controller deletes one only while its namespace is the one whose deletion was requested.
-//   - An object that cannot be judged because a type is not served waits for that type and for nothing else (parked.go).
+//   - An object that cannot be judged because a type is not served, or is served by another server, waits for that type
+//     and for nothing else (parked.go).
 //     An owner whose dependents are to be orphaned waits for the types of dependents that are not served; otherwise those
 //     dependents would be deleted with it.
 //
@@ -45,6 +46,7 @@
 //	election.go     running them on one server of several
 //	feed.go         showing changes to observers
 //	queue.go        queues of work, with retries
+//	proxied.go      versions that other servers serve
 //	hosts.go        controllers from kube-controller-manager's packages
 //
 // The garbage collector:

@@ -85,6 +85,9 @@ func (g *garbage) forget() {
 var ignored = sets.New("events", "events.events.k8s.io")
 
 func (g *garbage) observe(e *resources.Event) {
+	if wasProxied(e) {
+		g.unproxied(e.Object.Name)
+	}
 	if g.blind || ignored.Has(e.Object.Resource) {
 		return
 	}
@@ -133,10 +136,18 @@ func (g *garbage) hand(f findings) {
 }
 
 // typesChanged queues the objects whose awaited type may be served now.
-func (g *garbage) typesChanged() { g.unpark() }
+func (g *garbage) typesChanged() {
+	catalog := g.registry.Catalog()
+	g.unpark(func(until absent) bool { return until.served(catalog) })
+}
 
-func (g *garbage) unpark() {
-	for _, uid := range g.parked.take(g.registry.Catalog()) {
+// unproxied queues the objects that waited for an APIService to have no Service.
+func (g *garbage) unproxied(apiService string) {
+	g.unpark(func(until absent) bool { return until.apiService == apiService })
+}
+
+func (g *garbage) unpark(served func(absent) bool) {
+	for _, uid := range g.parked.take(served) {
 		g.deletions.Add(uid)
 		g.orphans.Add(uid)
 	}
@@ -145,8 +156,13 @@ func (g *garbage) unpark() {
 // park makes an object wait until something is served. It checks at once whether that is served by now, and whether the object still exists.
 func (g *garbage) park(uid types.UID, until absent) {
 	g.parked.add(uid, until)
-	if until.served(g.registry.Catalog()) {
-		g.unpark()
+	if until.apiService != "" {
+		// The watch cache has what the feed has shown. Where it cannot be read, the next change of the APIService unparks.
+		if there, err := isProxied(context.Background(), g.store, until.apiService, resources.Any); err == nil && !there {
+			g.unproxied(until.apiService)
+		}
+	} else if until.served(g.registry.Catalog()) {
+		g.typesChanged()
 	}
 	if _, ok := g.graph.node(uid); !ok {
 		g.parked.remove(uid)

@@ -80,7 +80,8 @@ func (g *garbage) ownerState(ctx context.Context, t *resources.Type, o owner, of
 	return solid, nil
 }
 
-// classify looks up all owners, and groups them by their state. Errors: absentError, errNamespacedOwner, those of the store.
+// classify looks up all owners, and groups them by their state. Owners in a version that is proxied to another server are not known unless this server
+// has them, too. Errors: absentError, errNamespacedOwner, those of the store.
 func (g *garbage) classify(ctx context.Context, of resources.Key, owners []owner) (map[state][]owner, error) {
 	byState := map[state][]owner{}
 	for _, o := range owners {
@@ -91,6 +92,15 @@ func (g *garbage) classify(ctx context.Context, of resources.Key, owners []owner
 		s, err := g.ownerState(ctx, t, o, of, resources.MostRecent)
 		if err != nil {
 			return nil, err
+		}
+		if s != solid {
+			until := absent{apiService: apiServiceOf(o.gvk().GroupVersion())}
+			switch there, err := isProxied(ctx, g.store, until.apiService, resources.MostRecent); {
+			case err != nil:
+				return nil, err
+			case there:
+				return nil, &absentError{until}
+			}
 		}
 		byState[s] = append(byState[s], o)
 	}

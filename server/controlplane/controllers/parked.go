@@ -11,18 +11,22 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// absent is something that is not served at present: a kind in a version, or a type by its name in the store.
+// absent is something that this server does not serve at present: a kind in a version, a type by its name in the store, or the version of an APIService.
 type absent struct {
 	kind     schema.GroupVersionKind
 	resource string
+	// apiService is an APIService with a Service (proxied.go).
+	apiService string
 }
 
 // served tells whether a catalog serves it.
 func (a absent) served(c *resources.Catalog) bool {
 	ok := false
-	if a.resource != "" {
+	switch {
+	case a.apiService != "":
+	case a.resource != "":
 		_, ok = c.Type(a.resource)
-	} else {
+	default:
 		_, ok = kindOf(c, a.kind)
 	}
 	return ok
@@ -34,6 +38,9 @@ type absentError struct{ absent }
 func (e *absentError) Error() string {
 	if e.resource != "" {
 		return fmt.Sprintf("%s are not served", e.resource)
+	}
+	if e.apiService != "" {
+		return fmt.Sprintf("%s is served by another server", e.apiService)
 	}
 	return fmt.Sprintf("%s is not served", e.kind)
 }
@@ -81,12 +88,12 @@ func (p *parked) drop(uid types.UID) {
 	}
 }
 
-// take removes and returns the objects that wait for something that the catalog serves.
-func (p *parked) take(c *resources.Catalog) (uids []types.UID) {
+// take removes and returns the objects that wait for something that is served now.
+func (p *parked) take(served func(absent) bool) (uids []types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for until, of := range p.by {
-		if !until.served(c) {
+		if !served(until) {
 			continue
 		}
 		for uid := range of {
