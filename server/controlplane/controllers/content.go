@@ -80,7 +80,8 @@ func (c *namespaces) target(t *resources.Type, name string, uid types.UID, delet
 }
 
 // empty deletes the content of a namespace. Pods come first, and the other objects only when the pods are gone, so that
-// pods do not outlive the objects that protect them (KEP-5080).
+// pods do not outlive the objects that protect them (KEP-5080). Objects that no client sees, because all versions of their
+// type are proxied to another server, do not count, as in kube-controller-manager.
 func (c *namespaces) empty(ctx context.Context, in target) *remaining {
 	catalog := c.registry.Catalog()
 	rest := &remaining{count: map[schema.GroupResource]int{}, finalizers: map[string]int{}}
@@ -101,9 +102,14 @@ func (c *namespaces) empty(ctx context.Context, in target) *remaining {
 			return rest
 		}
 	}
+	hidden, err := readProxied(ctx, c.store)
+	if err != nil {
+		rest.failures = append(rest.failures, err)
+		return rest
+	}
 	var others []*resources.Type
 	for t := range catalog.Types {
-		if t.Namespaced && t != pods && slices.Contains(t.Verbs(), "delete") {
+		if t.Namespaced && t != pods && slices.Contains(t.Verbs(), "delete") && !hidden.every(catalog, t.GroupResource) {
 			others = append(others, t)
 		}
 	}

@@ -26,13 +26,13 @@ const objectsAtOnce = 16
 
 // migrate does the next step of the active migration of a resource.
 func (c *migrations) migrate(ctx context.Context, m migration, of schema.GroupResource) error {
+	if elsewhere, err := c.isElsewhere(ctx, of); err != nil || elsewhere {
+		return err
+	}
 	catalog := c.registry.Catalog()
 	served, ok := preferred(catalog, of)
 	switch {
 	case !ok:
-		if elsewhere, err := c.isElsewhere(ctx, of); err != nil || elsewhere {
-			return err
-		}
 		if time.Since(m.CreationTimestamp.Time) < unservedFor {
 			c.queue.addAfter(of, lookAgain) // another server may have learned of the resource first
 			return nil

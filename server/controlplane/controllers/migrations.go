@@ -54,10 +54,21 @@ func (c *migrations) forget() {}
 
 func (c *migrations) typesChanged() {}
 
-// observe queues the resource of a migration; the end of one lets the next one begin.
+// observe queues the resource of a migration; the end of one lets the next one begin. An APIService that no longer has a Service may make this server's
+// what was another server's.
 func (c *migrations) observe(e *resources.Event) {
-	if e.Object.Resource == migrationsResource {
+	switch {
+	case e.Object.Resource == migrationsResource:
 		c.queue.Add(migrated(e.Object))
+	case wasProxied(e):
+		s, err := c.store.Snapshot(context.Background(), migrationsResource, resources.At{Match: resources.Any}) // the read does not wait
+		if err != nil {
+			return // the store is closed
+		}
+		s.Ascend("", "", func(o *resources.Object) bool {
+			c.queue.Add(migrated(o))
+			return true
+		})
 	}
 }
 
@@ -168,21 +179,22 @@ func (c *migrations) end(ctx context.Context, m migration, of schema.GroupResour
 	})
 }
 
-// isElsewhere tells whether another server may serve a resource. kube-controller-manager migrates those.
-func (c *migrations) isElsewhere(ctx context.Context, of schema.GroupResource) (elsewhere bool, err error) {
-	if _, ok := c.registry.Catalog().Type(of.String()); ok {
-		return false, nil
-	}
-	s, err := c.store.Snapshot(ctx, apiServicesResource, resources.At{Match: resources.MostRecent})
+// isElsewhere tells whether another server may serve a resource, and this server does not. kube-controller-manager migrates those.
+func (c *migrations) isElsewhere(ctx context.Context, of schema.GroupResource) (bool, error) {
+	elsewhere, err := readProxied(ctx, c.store)
 	if err != nil {
 		return false, err
 	}
-	s.Ascend("", "", func(o *resources.Object) bool {
-		spec := gjson.GetBytes(o.Data, "spec")
-		elsewhere = spec.Get("group").Str == of.Group && spec.Get("service").IsObject()
-		return !elsewhere
-	})
-	return elsewhere, nil
+	catalog := c.registry.Catalog()
+	if _, ok := catalog.Type(of.String()); ok {
+		return elsewhere.every(catalog, of), nil
+	}
+	for name := range elsewhere {
+		if _, group, _ := strings.Cut(name, "."); group == of.Group {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // set sets a condition of a migration, and run its condition Running; false: nothing changes.

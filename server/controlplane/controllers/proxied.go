@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -10,6 +11,11 @@ import (
 
 	"github.com/rowlock/rowlock/resources"
 )
+
+// proxied are the APIServices that have a Service, by name: requests for their versions are proxied to another server. This server may have objects of
+// such a version, of a CustomResourceDefinition for one, but no client sees them: they say nothing about the objects that clients see. The core group is
+// never proxied.
+type proxied map[string]bool
 
 // apiServiceOf is the name of the APIService of a version.
 func apiServiceOf(gv schema.GroupVersion) string { return gv.Version + "." + gv.Group }
@@ -24,13 +30,47 @@ func wasProxied(e *resources.Event) bool {
 	return e.Object.Resource == apiServicesResource && (e.Op == resources.Delete || e.Prev != nil && hasService(e.Prev) && !hasService(e.Object))
 }
 
-// isProxied tells whether an APIService has a Service: requests for its version are proxied to another server. This server may have objects of such a
-// version, of a CustomResourceDefinition for one, but no client sees them: they say nothing about the objects that clients see. The core group is never
-// proxied.
+// readProxied reads the APIServices that have a Service.
+func readProxied(ctx context.Context, store resources.Reader) (proxied, error) {
+	s, err := store.Snapshot(ctx, apiServicesResource, resources.At{Match: resources.MostRecent})
+	if err != nil {
+		return nil, err
+	}
+	all := proxied{}
+	s.Ascend("", "", func(o *resources.Object) bool {
+		if hasService(o) {
+			all[o.Name] = true
+		}
+		return true
+	})
+	return all, nil
+}
+
+// isProxied tells whether an APIService has a Service.
 func isProxied(ctx context.Context, store resources.Reader, apiService string, match resources.Match) (bool, error) {
 	o, err := store.Get(ctx, resources.Key{Resource: apiServicesResource, Name: apiService}, resources.At{Match: match})
 	if errors.Is(err, resources.ErrNotFound) {
 		return false, nil
 	}
 	return err == nil && hasService(o), err
+}
+
+// every tells whether all served versions of a resource are proxied.
+func (p proxied) every(c *resources.Catalog, of schema.GroupResource) (all bool) {
+	if len(p) == 0 {
+		return false
+	}
+	g, ok := c.Group(of.Group)
+	if !ok {
+		return false
+	}
+	for _, v := range g.Versions {
+		if slices.ContainsFunc(v.Resources, func(s *resources.Served) bool { return s.Resource == of.Resource }) {
+			if !p[apiServiceOf(v.GroupVersion)] {
+				return false
+			}
+			all = true
+		}
+	}
+	return all
 }

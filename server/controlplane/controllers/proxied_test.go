@@ -3,10 +3,12 @@ package controllers_test
 import (
 	"testing"
 
+	"github.com/tidwall/gjson"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 	"k8s.io/kubernetes/pkg/apis/autoscaling"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/storagemigration"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -65,4 +67,61 @@ func TestOwnerOnAnotherServer(t *testing.T) {
 			c.gone(dependent, second)
 		})
 	}
+}
+
+// Objects that no client sees, because another server serves all versions of their type, do not keep a namespace. Those of a type of which this server
+// serves a version are deleted with it.
+func TestNamespaceWithProxiedTypes(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	c.proxy("v2", "autoscaling")
+	mixed := c.namespace("mixed")
+	seen := c.autoscaler("mixed", "seen")
+	c.delete(mixed, background)
+	c.gone(mixed)
+	if c.get(seen.Key) != nil {
+		t.Error("the namespace ended before what was in it")
+	}
+
+	waiting := c.namespace("waiting")
+	kept := c.autoscaler("waiting", "kept", "example.com/kept")
+	c.delete(waiting, background)
+	c.until("its wait", waiting.Key, func(o *resources.Object) bool {
+		return gjson.GetBytes(o.Data, `status.conditions.#(type=="NamespaceFinalizersRemaining").status`).Str == "True"
+	})
+	v1 := c.proxy("v1", "autoscaling") // now nobody sees the object
+	c.gone(waiting)
+	if c.get(kept.Key) == nil {
+		t.Error("the object has lost its finalizer")
+	}
+
+	blind := c.namespace("blind")
+	hidden := c.autoscaler("blind", "hidden")
+	c.delete(blind, background)
+	c.gone(blind)
+	c.stays(hidden)
+	c.edit(v1, serveLocally) // the object is one of a namespace that ended lately
+	c.gone(hidden)
+}
+
+// A migration of a resource that another server serves is left to kube-controller-manager, and carried out once this server serves the resource.
+func TestMigrationOfProxiedResource(t *testing.T) {
+	c := newCluster(t)
+	v1 := c.proxy("v1", "apps")
+	c.start()
+	create := func(name, group, resource string) *resources.Object {
+		return c.create("storageversionmigrations.storagemigration.k8s.io", &storagemigration.StorageVersionMigration{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: storagemigration.StorageVersionMigrationSpec{Resource: metav1.GroupResource{Group: group, Resource: resource}}})
+	}
+	succeeded := func(o *resources.Object) bool {
+		return gjson.GetBytes(o.Data, `status.conditions.#(type=="Succeeded").status`).Str == "True"
+	}
+	there := create("there", "apps", "deployments")
+	here := create("here", "", "configmaps")
+	c.until("its success", here.Key, succeeded)
+	if now := c.get(there.Key); now.Revision != there.Revision {
+		t.Errorf("it has been begun: %s", now.Data)
+	}
+	c.delete(v1, background)
+	c.until("its success", there.Key, succeeded)
 }
