@@ -43,6 +43,9 @@ type Type struct {
 	// Form, where it is set, identifies the bytes of objects in the version that the type is served in: a type that replaces another one of the same
 	// Form shows every object by the same bytes, so that watches need not end. Empty: no other Type has the same bytes.
 	Form string
+	// Since is the revision since which the objects are shown by these bytes, as far as is known: by an earlier definition they may have had others.
+	// Zero: always.
+	Since int64
 
 	// Untyped: objects have no Go type, as those of custom resources. Their bytes have another layout; see layout.go.
 	Untyped bool

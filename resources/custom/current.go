@@ -11,20 +11,20 @@ import (
 )
 
 // follows gives the definition the forms of its predecessor where both show the same bytes; nil: the predecessor is not known. It also
-// notes the revision since which objects are written in the form that a version shows: an object that was written after a definition was
-// not written by an earlier one. gap: there were other definitions between the two.
+// sets the revision since which a version shows these bytes (Type.Since): later objects were not written by an earlier definition. gap: there
+// may have been other definitions between the two.
 //
 // The results of a webhook are dropped when it is no longer used, and not used again if it is later restored: it may have changed
 // meanwhile.
 func (d *definition) follows(before *definition, gap bool) {
 	for _, t := range d.types {
-		d.since.set(t.version, d.revision)
+		t.is.Since = d.revision
 		if before == nil || before.types.of(t.version) == nil || !d.showsAs(before, t.version, gap) {
 			continue
 		}
 		t.is.Form = before.types.of(t.version).Form
 		if !gap {
-			d.since.set(t.version, before.since.of(t.version))
+			t.is.Since = before.types.of(t.version).Since
 		}
 	}
 }
@@ -37,8 +37,7 @@ var yes, no = []byte{1}, []byte{}
 // current reports whether an object, which is stored in the version of the type, has the bytes that the type shows: a schema that
 // changed since the object was written may prune it or add defaults. The answer is kept with the object.
 func (d *definition) current(t *resources.Type, o *resources.Object) bool {
-	version := t.Hub.Version
-	if o.Revision >= d.since.of(version) {
+	if o.Revision >= t.Since {
 		return true
 	}
 	is, err := o.Form(t.FormID(currentForm, true), func() ([]byte, error) {
@@ -47,7 +46,7 @@ func (d *definition) current(t *resources.Type, o *resources.Object) bool {
 			return nil, err
 		}
 		d.repair(&unstructured.Unstructured{Object: object})
-		d.fill(version, object)
+		d.fill(t.Hub.Version, object)
 		data, err := json.Marshal(object)
 		if err != nil || !bytes.Equal(data, o.Data) {
 			return no, err

@@ -48,8 +48,6 @@ type definition struct {
 	types byVersion[*resources.Type]
 	// served are the versions that clients see: the claimed ones, and none before it is established.
 	served []string
-	// since are the revisions since which objects are written in the form that their version shows, as far as is known.
-	since byVersion[int64]
 }
 
 // emptyDefinition is a definition of which only the object is known.

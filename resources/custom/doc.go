@@ -43,7 +43,8 @@
 //   - Two definitions of a group never accept the same name: every write that allocates or frees names raises the group's own
 //     row, on condition that no other write did.
 //   - A version that keeps its form while its definition changes (resources.Type.Form) shows every stored object by the same bytes
-//     as before: watches of it go on, and results derived from objects are used again.
+//     as before: watches of it go on, and results derived from objects are used again. A watch begins at no revision at which
+//     the version may have shown other bytes (resources.Type.Since).
 //   - A definition is removed with the last of its objects, and none is created once it is being deleted. A definition that is
 //     created again under the name finds no objects.
 package custom

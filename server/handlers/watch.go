@@ -197,6 +197,11 @@ func (w *watchStream) open(early context.Context) error {
 	if err := w.h.outdated(w.q); err != nil {
 		return err
 	}
+	// Of objects that have not changed since, the client would keep the bytes that an earlier definition showed.
+	if since := w.q.served.Since; !fromState && after < since {
+		w.failed = &resources.ExpiredError{Requested: after, Oldest: since}
+		return nil
+	}
 	w.position, w.named = after, !fromState
 	w.cursor, err = w.h.Store.Watch(w.q.ctx, resources.WatchOptions{
 		Resource: w.q.served.ResourceName(), Namespace: w.selection.namespace, Name: w.selection.name, After: after,

@@ -35,8 +35,8 @@ func TestWatchKeepsNoCatalog(t *testing.T) {
 				a.run(exchange{do: "POST " + definitions, body: body, code: 201}, exchange{do: "GET " + widgets, code: 200}) // the read takes it in
 			}
 			a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
-				exchange{do: "GET " + widgets, code: 200})
-			const watch = "?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=1"
+				exchange{do: "GET " + widgets, code: 200, keep: keptAs("now")})
+			watch := "?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=" + a.kept["now"]
 			opened := weak.Make(a.registry.Catalog())
 			ofWidgets, ofConfigMaps := watchOf(t, s.Client(), s.URL+widgets+watch, nil), watchOf(t, s.Client(), s.URL+configMaps+watch, nil)
 			define()
