@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/servertest"
 	"github.com/rowlock/rowlock/sqlstore"
 )
@@ -175,5 +176,27 @@ func TestWatchAfterRestart(t *testing.T) {
 		c.run(create("d"))
 		_, edited.server = restarted()
 		edited.follows("an edit before the list", "d", false)
+	})
+}
+
+// A bookmark does not pass an edit that changed the bytes of its version, though nothing has notified its server of the edit: a client that goes on
+// from there would keep the old bytes.
+func TestBookmarkAfterEditOnAnotherServer(t *testing.T) {
+	servertest.OnServers(t, 2, func(t *testing.T, stores []*sqlstore.Store) {
+		gates := utilfeature.DefaultMutableFeatureGate.DeepCopy()
+		one, other := newServer(t, gates, stores[0]), newServer(t, gates, stores[1])
+		one.run(exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"test"}}`, code: 201},
+			exchange{do: "POST " + definitions, body: widgetDefinition(generation(0)), code: 201},
+			exchange{do: "POST " + widgets, body: widget("a", `{}`), code: 201, keep: keptAs("a")})
+		other.kept = one.kept
+		other.run(exchange{do: "GET " + widgets, code: 200})
+		w := other.watch(other.listen(), widgets+"?resourceVersion={a}&allowWatchBookmarks=true&timeoutSeconds=3", nil)
+		one.run(withVersions(generation(1)))
+		if _, err := stores[1].Snapshot(t.Context(), "widgets.example.com", resources.At{Match: resources.MostRecent}); err != nil {
+			t.Fatal(err)
+		}
+		if e := w.next(); gjson.Get(e, "type").Str != "ERROR" || gjson.Get(e, "object.code").Int() != http.StatusGone {
+			t.Errorf("got %s, want an error with 410", e)
+		}
 	})
 }

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -65,7 +66,7 @@ func (w *watchStream) step() (over bool) {
 		return true
 	}
 	if !w.bookmarkAt.IsZero() && !now.Before(w.bookmarkAt) {
-		if !w.isAhead() && !w.bookmark(false) {
+		if !w.isAhead() && !w.mark() {
 			return true
 		}
 		w.bookmarkAt = now.Add(w.untilBookmark(now))
@@ -75,6 +76,20 @@ func (w *watchStream) step() (over bool) {
 		w.alarm.Reset(next.Sub(now))
 	}
 	return false
+}
+
+// mark sends a bookmark, for which the type has to know every definition up to the watch's position, as for an event there: a watch from the bookmark
+// would pass an edit of the definition. It returns false when the watch has ended.
+func (w *watchStream) mark() bool {
+	err := w.follow()
+	switch {
+	case errors.As(err, new(*resources.ExpiredError)):
+		w.fail(err)
+		return false
+	case err != nil, w.last > 0: // unknown at the moment, or the version is no longer served
+		return true
+	}
+	return w.bookmark(false)
 }
 
 // gone tells whether the client has gone or the watch has timed out.
