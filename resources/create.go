@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,8 @@ type CreateRequest struct {
 	Options *metav1.CreateOptions
 	// DryRun: the create does everything except the storing.
 	DryRun bool
+	// Accepted, when set, remembers over several attempts at the request that validating admission has accepted the new object; see IsValidatedAgain.
+	Accepted *bool
 
 	// name is the name that the object was sent with; admission may change the object's. Empty: the name is to be generated.
 	name string
@@ -144,22 +147,15 @@ func (p *Pipeline) createOnce(ctx context.Context, r *CreateRequest, obj runtime
 		return nil, err
 	}
 	r.Type.fill(m)
+	accepted := cmp.Or(r.Accepted, new(bool))
+	validate := func(obj runtime.Object) error { return p.validateNew(ctx, r.admitted(obj), accepted) }
 	if r.Type.Allocate == nil {
-		return p.attempt(ctx, r, obj, func(obj runtime.Object) error { return p.validate(ctx, r.admitted(obj)) })
+		return p.attempt(ctx, r, obj, validate)
 	}
 	// Validating admission sees the object that is stored, with what was allocated to it in the last round. All rounds have the name and the UID of
 	// the first. Another request won each round that this one loses, so the loop ends.
-	again := false
-	each := func(obj runtime.Object) error {
-		in := ctx
-		if again {
-			in = context.WithValue(ctx, againKey{}, true)
-		}
-		again = true
-		return p.validate(in, r.admitted(obj))
-	}
 	for {
-		stored, err := p.attempt(ctx, r, obj.DeepCopyObject(), each)
+		stored, err := p.attempt(ctx, r, obj.DeepCopyObject(), validate)
 		if !errors.Is(err, errTaken) || ctx.Err() != nil {
 			return stored, err
 		}
@@ -169,9 +165,19 @@ func (p *Pipeline) createOnce(ctx context.Context, r *CreateRequest, obj runtime
 // againKey marks the context of a validation for IsValidatedAgain.
 type againKey struct{}
 
-// IsValidatedAgain tells whether validating admission has accepted the object of the request before, with an address or port that another request
-// has taken since. A quota must not count it again.
+// IsValidatedAgain tells whether validating admission has accepted the new object of the request before: under a name, or with an address or port,
+// that another request has taken since, or by a definition that has changed since. A quota must not count it again.
 func IsValidatedAgain(ctx context.Context) bool { return ctx.Value(againKey{}) != nil }
+
+// validateNew runs validating admission on a new object. accepted remembers that it has accepted the object of the request.
+func (p *Pipeline) validateNew(ctx context.Context, a admitted, accepted *bool) error {
+	if *accepted {
+		ctx = context.WithValue(ctx, againKey{}, true)
+	}
+	err := p.validate(ctx, a)
+	*accepted = *accepted || err == nil
+	return err
+}
 
 func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Object, validate func(runtime.Object) error) (*Object, error) {
 	m, err := meta.Accessor(obj)

@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,9 @@ type UpdateRequest struct {
 	Options *metav1.UpdateOptions
 	// DryRun: the update does everything except the storing.
 	DryRun bool
+	// Accepted, when set, remembers over several attempts at the request that validating admission has accepted the creation of the object; see
+	// IsValidatedAgain.
+	Accepted *bool
 	// Removed is set by Update if it removed the object, which was being deleted and has nothing left to wait for. The object that Update returns
 	// has the revision that it had before.
 	Removed bool
@@ -149,8 +153,8 @@ type update struct {
 	whole bool
 	// disowned: the object is stored without managedFields.
 	disowned bool
-	// validated is set once validating admission has accepted the creation of the object: see IsValidatedAgain.
-	validated *bool
+	// accepted is UpdateRequest.Accepted, or its own.
+	accepted *bool
 }
 
 // change is the new object, before admission.
@@ -168,7 +172,7 @@ func (u update) change(ctx context.Context, existing runtime.Object, live *Objec
 
 // beginUpdate does the steps before anything is looked up.
 func (p *Pipeline) beginUpdate(ctx context.Context, r *UpdateRequest) (update, error) {
-	u := update{UpdateRequest: r, p: p, validated: new(bool)}
+	u := update{UpdateRequest: r, p: p, accepted: cmp.Or(r.Accepted, new(bool))}
 	if err := p.authorize(ctx); err != nil {
 		return u, err
 	}

@@ -53,12 +53,6 @@ func (u update) prepareCreate(ctx context.Context) ([]Write, error) {
 		if err := u.p.authorizeCreate(ctx); err != nil {
 			return err
 		}
-		in := ctx
-		if *u.validated {
-			in = context.WithValue(ctx, againKey{}, true)
-		}
-		err := u.p.validate(in, a)
-		*u.validated = *u.validated || err == nil
-		return err
+		return u.p.validateNew(ctx, a, u.accepted)
 	})
 }

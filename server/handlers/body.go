@@ -26,11 +26,13 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// sentBody keeps the body of a request, which may be answered in a second attempt, with other types.
+// sentBody keeps what a second attempt at a request, with other types, needs of the first.
 type sentBody struct {
 	read bool
 	data []byte
 	err  error
+	// accepted: validating admission has accepted the new object.
+	accepted bool
 }
 
 // readBody reads the body, unless an earlier attempt has.

@@ -37,7 +37,7 @@ func (h *Handlers) create(q *request) error {
 		}
 		return q.answer(http.StatusCreated, f, result)
 	}
-	r := &resources.CreateRequest{Type: q.served.Type, Options: opts}
+	r := &resources.CreateRequest{Type: q.served.Type, Options: opts, Accepted: &q.sent.accepted}
 	r.Decode = func() (runtime.Object, error) {
 		obj, err := decode()
 		r.DryRun = dryrun.IsDryRun(opts.DryRun)

@@ -3,8 +3,12 @@ package handlers_test
 import (
 	"io"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rowlock/rowlock/server/servertest"
+	"github.com/rowlock/rowlock/sqlstore"
 )
 
 // duringBody is a body that calls a function before it is read.
@@ -76,4 +80,28 @@ func TestRefusalsByReplacedDefinition(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A quota counts a new object once if its definition changes between validation and commit, so that the request is answered again.
+func TestQuotaOfRepeatedCreate(t *testing.T) {
+	const quotas, count = "/api/v1/namespaces/test/resourcequotas", "count/widgets.example.com"
+	servertest.OnBothDatabases(t, sqlstore.Options{}, func(t *testing.T, store *sqlstore.Store) {
+		a := newAPIs(t, []*sqlstore.Store{store})
+		a.run(exchange{do: "POST " + definitions, body: widgetDefinition(generation(0)), code: 201},
+			exchange{do: "POST " + quotas, body: `{"metadata":{"name":"q"},"spec":{"hard":{"` + count + `":"2"}}}`, code: 201},
+			exchange{do: "PATCH " + quotas + "/q/status", header: asMergePatch, body: `{"status":{"hard":{"` + count + `":"2"},"used":{"` + count + `":"0"}}}`, code: 200})
+		used := func(n string) exchange {
+			return exchange{do: "GET " + quotas + "/q", code: 200, says: says{`status.used.count/widgets\.example\.com`: n}}
+		}
+		for i, request := range []exchange{{do: "POST " + widgets, body: widget("a", `{}`), code: 201},
+			{do: "PATCH " + widgets + "/b?fieldManager=m", header: asApply, body: widget("b", `{}`), code: 201}} {
+			now := strconv.Itoa(i + 1)
+			request.says = says{"spec": `{"of` + now + `":` + now + `}`}
+			a.store.interrupt(func() { // before the quota is written
+				a.store.interrupt(func() { a.run(withVersions(generation(i + 1))) })
+			})
+			a.run(request, used(now))
+		}
+		a.run(exchange{do: "POST " + widgets, body: widget("c", `{}`), code: 403}, used("2"))
+	})
 }

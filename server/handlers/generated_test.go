@@ -53,12 +53,17 @@ func (s *takenStore) Commit(ctx context.Context, writes ...resources.Write) ([]*
 	return s.Store.Commit(ctx, writes...)
 }
 
+// A quota counts the object once, whatever number of names it takes.
 func TestGenerateNameCollisions(t *testing.T) {
 	a := newAPI(t)
+	const quotas = "/api/v1/namespaces/test/resourcequotas"
+	a.run(exchange{do: "POST " + quotas, body: `{"metadata":{"name":"q"},"spec":{"hard":{"configmaps":"2"}}}`, code: 201},
+		exchange{do: "PATCH " + quotas + "/q/status", header: asMergePatch, body: `{"status":{"hard":{"configmaps":"2"},"used":{"configmaps":"0"}}}`, code: 200})
 	taken := &takenStore{Store: a.store.Store}
 	a.store.Store = taken
 	taken.collisions = 7
-	a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"generateName":"g-"}}`, code: 201})
+	a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"generateName":"g-"}}`, code: 201},
+		exchange{do: "GET " + quotas + "/q", code: 200, says: says{"status.used.configmaps": "1"}})
 	taken.collisions = 8
 	a.run(exchange{do: "POST " + configMaps, body: `{"metadata":{"generateName":"g-"}}`, code: 409, says: says{"reason": "AlreadyExists"}})
 	taken.collisions = 0

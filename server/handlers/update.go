@@ -119,7 +119,7 @@ type modification struct {
 // request returns the modification for the pipeline; its Decode is still to be set.
 func (m *modification) request() *resources.UpdateRequest {
 	q := m.q
-	return &resources.UpdateRequest{Type: q.served.Type, Name: q.info.Name,
+	return &resources.UpdateRequest{Type: q.served.Type, Name: q.info.Name, Accepted: &q.sent.accepted,
 		Change: func(ctx context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
 			if live != nil {
 				m.live = live.Revision
