@@ -96,8 +96,12 @@ func apiResource(s *resources.Served) metav1.APIResource {
 	if s.OfferedVerbs != nil {
 		r.Verbs = s.OfferedVerbs
 	}
-	// kube-apiserver asks the gate only for built-in types.
-	if s.Stored() && (s.Untyped || utilfeature.DefaultFeatureGate.Enabled(features.StorageVersionHash)) {
+	// kube-apiserver asks the gate only for built-in types, and has no hash of a storage version of a definition that is not served.
+	hashed := utilfeature.DefaultFeatureGate.Enabled(features.StorageVersionHash)
+	if s.Untyped {
+		hashed = slices.Contains(s.Versions, s.StorageVersion)
+	}
+	if s.Stored() && hashed {
 		r.StorageVersionHash = storageVersionHash(s.HashedKind())
 	}
 	return r

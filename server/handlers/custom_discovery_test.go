@@ -47,3 +47,23 @@ func TestOrderOfDefinedGroups(t *testing.T) {
 	a.run(exchange{do: "GET /apis", code: 200, says: says{"groups.#.name" + defined: `["b.example","d.example","a.example","c.example"]`}},
 		exchange{do: "GET /apis", header: asAggregated, code: 200, says: says{"items.#.metadata.name" + defined: `["a.example","b.example","c.example","d.example"]`}})
 }
+
+// Discovery has the hash of the storage version only while that is served, as in kube-apiserver.
+func TestHashOfStorageVersionThatIsNotServed(t *testing.T) {
+	a := newAPI(t)
+	stored, other := widgetVersion("v1", widgetSpec, true), widgetVersion("v2", widgetSpec, false)
+	hash := func(want string) {
+		t.Helper()
+		for _, sub := range []string{"widgets/status", "widgets/scale"} {
+			a.run(exchange{do: "GET /apis/example.com/v2", code: 200, says: says{`resources.#(name=="` + sub + `").storageVersionHash`: "-"}})
+		}
+		a.run(exchange{do: "GET /apis/example.com/v2", code: 200, says: says{`resources.#(name=="widgets").storageVersionHash`: want}})
+	}
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(stored, other), code: 201},
+		exchange{do: "GET /apis/example.com/v1", code: 200, keep: says{"hash": `resources.#(name=="widgets").storageVersionHash`}})
+	hash("{hash}")
+	a.run(withVersions(strings.Replace(stored, `"served":true`, `"served":false`, 1), other))
+	hash("-")
+	a.run(withVersions(stored, other))
+	hash("{hash}")
+}
