@@ -1,11 +1,13 @@
 package handlers_test
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -51,15 +53,15 @@ func (i *informer) list() {
 	}
 }
 
-// resume watches from the revision of the copy until an object comes, and lists again if that revision has expired.
-func (i *informer) resume(last string) (expired bool) {
+// resume watches from the revision of the copy until an object comes, or as many events, and lists again if that revision has expired.
+func (i *informer) resume(last string, most int) (expired bool) {
 	i.Helper()
 	sep := "?"
 	if strings.Contains(i.path, "?") {
 		sep = "&"
 	}
 	events := i.watch(i.server, i.path+sep+"resourceVersion="+i.revision, nil)
-	for {
+	for n := 0; ; {
 		e := gjson.Parse(events.next())
 		o := e.Get("object")
 		name := o.Get("metadata.name").Str
@@ -75,7 +77,8 @@ func (i *informer) resume(last string) (expired bool) {
 		default:
 			i.objects[name] = o.Get("@ugly").Raw
 		}
-		if i.revision = o.Get("metadata.resourceVersion").Str; name == last {
+		i.revision = o.Get("metadata.resourceVersion").Str
+		if n++; name == last || n == most {
 			return false
 		}
 	}
@@ -84,9 +87,15 @@ func (i *informer) resume(last string) (expired bool) {
 // follows checks whether the revision of the copy has expired, and that the copy then equals a new list.
 func (i *informer) follows(what, last string, expires bool) {
 	i.Helper()
-	if expired := i.resume(last); expired != expires {
+	if expired := i.resume(last, -1); expired != expires {
 		i.Errorf("%s: the watch of %s has expired: %t, want %t", what, i.path, expired, expires)
 	}
+	i.equals(what)
+}
+
+// equals checks that the copy equals a new list.
+func (i *informer) equals(what string) {
+	i.Helper()
 	if now := i.inform(i.server, i.path); !maps.Equal(i.objects, now.objects) {
 		i.Errorf("%s: an informer of %s has %v\nwant %v", what, i.path, i.objects, now.objects)
 	}
@@ -176,6 +185,45 @@ func TestWatchAfterRestart(t *testing.T) {
 		c.run(create("d"))
 		_, edited.server = restarted()
 		edited.follows("an edit before the list", "d", false)
+	})
+}
+
+// While definitions change the bytes of a version, informers whose connections break again and again keep no old bytes.
+func TestInformersThatResume(t *testing.T) {
+	onEveryDatabase(t, func(t *testing.T, a *api) {
+		a.TB = t
+		a.run(exchange{do: "POST " + definitions, body: widgetDefinition(generation(0)), code: 201}, exchange{do: "POST " + widgets, body: widget("first", `{}`), code: 201})
+		s := a.listen()
+		informers := []*informer{a.inform(s, widgets), a.inform(s, widgets), a.inform(s, widgets)}
+		var writing sync.WaitGroup
+		done := make(chan struct{})
+		writing.Go(func() {
+			for n := 1; ; n++ {
+				if code, answer := a.request("POST", widgets, widget(fmt.Sprint("w", n), `{}`), nil); code != http.StatusCreated {
+					t.Errorf("%d %s", code, answer)
+				}
+				if code, answer := a.request("PATCH", definitions+"/widgets.example.com", `{"spec":{"versions":[`+generation(n/3)+`]}}`, asMergePatch); code != http.StatusOK {
+					t.Errorf("%d %s", code, answer)
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+		for range 20 {
+			for n, i := range informers {
+				i.resume("", n+1)
+			}
+		}
+		close(done)
+		writing.Wait()
+		a.run(exchange{do: "POST " + widgets, body: widget("last", `{}`), code: 201})
+		for _, i := range informers {
+			i.resume("last", -1)
+			i.equals("edits")
+		}
 	})
 }
 
