@@ -37,7 +37,7 @@
 //
 // Writes:
 //
-//	pipeline.go      the one path of every write; actor.go, the users of the server's own writes
+//	pipeline.go      the one path of every write; actor.go, the users of the server's own writes; identity.go, the ID of this server
 //	create.go, update.go (update_create.go, where it creates), delete.go, deletecollection.go, operate.go
 //	                 the kinds of writes; an operation is a create that is an action, as an eviction
 //	guaranteed.go    the loop of read, change and commit, which begins again after a conflict

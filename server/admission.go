@@ -1,12 +1,8 @@
 package server
 
 import (
-	"crypto/sha256"
-	"encoding/base32"
 	"fmt"
 	"net/url"
-	"os"
-	"strings"
 
 	apiadmission "k8s.io/apiserver/pkg/admission"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -30,7 +26,7 @@ func (s *Server) newAdmission() (apiadmission.Interface, error) {
 	}
 	s.services = services{behind.New(s.Store, s.Registry), s.ServiceRouting}
 	chain, err := admission.New(admission.Config{Store: s.Store, Authorizer: s.Authorizer, Registry: s.Registry, Client: client, Features: s.Features,
-		Enable: s.EnableAdmissionPlugins, Disable: s.DisableAdmissionPlugins, Configuration: s.AdmissionConfiguration, Identity: Identity(),
+		Enable: s.EnableAdmissionPlugins, Disable: s.DisableAdmissionPlugins, Configuration: s.AdmissionConfiguration, Identity: resources.ServerID(),
 		Services: s.services, Loopback: loopback{s, resources.APIServer.Info, "kube-apiserver-admission", bounded.MostBytes},
 		Observe: times.plugin, Stop: s.ended})
 	if err != nil {
@@ -38,13 +34,6 @@ func (s *Server) newAdmission() (apiadmission.Interface, error) {
 		return nil, err
 	}
 	return times.chain(chain), nil
-}
-
-// Identity returns the identity under which kube-apiserver registers itself among the servers of a cluster. Metrics carry a hash of it.
-func Identity() string {
-	hostname, _ := os.Hostname() // an empty name will do
-	hash := sha256.Sum256([]byte(hostname))
-	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(hash[:16]))
 }
 
 // services resolves the URL of a Service.

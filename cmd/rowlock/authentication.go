@@ -30,7 +30,7 @@ func (o *serveOptions) newIdentity(ctx context.Context, logger *slog.Logger, sto
 	i := &identity{keys: keys, secrets: &lateSecrets{}, issued: authn.NewIssuedTokens(rows, nil)}
 	remote := o.authentication.RemoteOptions
 	remote.Audiences, remote.Issuers, remote.Store, remote.Logger = o.tokens.audiences, o.tokens.issuers, store, logger
-	remote.ServerID, remote.AnonymousFlag = server.Identity(), o.authentication.anonymousFlag.Changed
+	remote.ServerID, remote.AnonymousFlag = resources.ServerID(), o.authentication.anonymousFlag.Changed
 	if i.remote, err = authn.NewRemote(ctx, remote); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -124,4 +125,40 @@ func valueIn(t *testing.T, metrics, series string) float64 {
 		t.Fatal(err)
 	}
 	return value
+}
+
+// All metrics of a server name it by the hash of its ID, which is the name of its Lease.
+func TestServerIDInMetrics(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte("apiVersion: apiserver.config.k8s.io/v1\n"+content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	p := start(t, "--data-dir", filepath.Join(dir, "data"),
+		"--authentication-config", file("authentication", "kind: AuthenticationConfiguration\n"),
+		"--authorization-config", file("authorization", "kind: AuthorizationConfiguration\nauthorizers: [{type: RBAC, name: rbac}]\n"),
+		"--encryption-provider-config", file("encryption", "kind: EncryptionConfiguration\nresources: [{resources: [secrets], providers: [{identity: {}}]}]\n"),
+		"--admission-control-config-file", file("admission", "kind: AdmissionConfiguration\nplugins: [{name: ValidatingAdmissionWebhook, configuration: "+
+			"{apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, staticManifestsDir: "+t.TempDir()+"}}]\n"))
+	var id string
+	until(t, "the server's Lease", func() bool {
+		leases, err := p.client(t).CoordinationV1().Leases(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{LabelSelector: "apiserver.kubernetes.io/identity"})
+		if err == nil && len(leases.Items) > 0 {
+			id = leases.Items[0].Name
+		}
+		return id != ""
+	})
+	metrics, label := p.path(t, "/metrics"), fmt.Sprintf(`apiserver_id_hash="sha256:%x"`, sha256.Sum256([]byte(id)))
+	for _, name := range []string{"authentication", "authorization", "encryption", "manifest_admission"} {
+		if series := "\napiserver_" + name + "_config_controller_last_config_info{" + label; !strings.Contains(metrics, series) {
+			t.Errorf("no series begins with %s", series)
+		}
+	}
+	if code := p.end(); code != 0 {
+		t.Errorf("ended with %d", code)
+	}
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 
 	"github.com/rowlock/rowlock/resources"
-	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/authz"
 )
 
@@ -116,7 +115,7 @@ func (o *authorizationOptions) webhook() *apiserver.WebhookConfiguration {
 
 // authorizers returns the chain of authorizers.
 func (o *authorizationOptions) authorizers(store resources.View, logger *slog.Logger) (*authz.Authorizers, error) {
-	return authz.New(authz.Options{Store: store, Logger: logger, Modes: o.modes, File: o.configFile, Webhook: o.webhook(), PolicyFile: o.policyFile, ServerID: server.Identity()})
+	return authz.New(authz.Options{Store: store, Logger: logger, Modes: o.modes, File: o.configFile, Webhook: o.webhook(), PolicyFile: o.policyFile, ServerID: resources.ServerID()})
 }
 
 // mayAskRBAC tells whether RBAC may be one of the authorizers, before the configuration file is read.

@@ -2,16 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base32"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/spf13/pflag"
@@ -21,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/server/options/encryptionconfig/metrics"
 	"k8s.io/apiserver/pkg/storage/value"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/server/health"
 )
 
@@ -65,7 +61,7 @@ func (o *encryptionOptions) open(ctx context.Context) (e encryption, err error) 
 	if o.file == "" {
 		return encryption{close: func() {}}, nil
 	}
-	id := apiServerID()
+	id := resources.ServerID()
 	ctx, forget := context.WithCancel(context.WithoutCancel(ctx))
 	within, closeTransformers := context.WithCancel(ctx)
 	var following sync.WaitGroup
@@ -124,15 +120,4 @@ func hideKeys(err error) error {
 // healthCheck is part of /healthz and /readyz, but not of /livez, as in kube-apiserver: a restart would not help.
 func healthCheck(c healthz.HealthChecker) health.Check {
 	return health.Check{Name: c.Name(), Run: func(r *http.Request) error { return c.Check(r) }}
-}
-
-// apiServerID is kube-apiserver's ID in metrics, derived from the host name: the hash of two strings, each preceded by its length.
-func apiServerID() string {
-	hostname, _ := os.Hostname() // the identity does not need a host name
-	var named []byte
-	for _, part := range []string{hostname, "kube-apiserver"} {
-		named = append(binary.BigEndian.AppendUint16(named, uint16(len(part))), part...)
-	}
-	hash := sha256.Sum256(named)
-	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(hash[:16]))
 }

@@ -2,17 +2,13 @@ package controlplane
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base32"
 	"net"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
-	"golang.org/x/crypto/cryptobyte"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,9 +24,8 @@ import (
 const (
 	leasesResource = "leases.coordination.k8s.io"
 
-	// identityLabel marks the Leases that identify the servers of an API (KEP-1965); its value is identityOf.
+	// identityLabel marks the Leases that identify the servers of an API (KEP-1965); its value is resources.ServerKind.
 	identityLabel = "apiserver.kubernetes.io/identity"
-	identityOf    = "kube-apiserver"
 	// identitySeconds is the duration of such a Lease.
 	identitySeconds = 3600
 	// identityRenewed is how often the Lease is renewed. kube-apiserver renews it every ten seconds: for a Lease that is valid for an hour
@@ -70,7 +65,7 @@ func (p *Plane) keepIdentity(n Network) *chore {
 	if !ok || err != nil || !identified() {
 		return nil
 	}
-	i := &identity{plane: p, t: t, host: host, name: identityName(host)}
+	i := &identity{plane: p, t: t, host: host, name: resources.ServerID()}
 	i.holder = i.name + "_" + string(uuid.NewUUID())
 	if interoperates() {
 		i.address = n.peerAddress()
@@ -84,16 +79,6 @@ func (n Network) peerAddress() string {
 		return net.JoinHostPort(n.Address.String(), strconv.Itoa(n.Port))
 	}
 	return n.PeerAddress
-}
-
-// identityName returns the name of the server on a host, as kube-apiserver derives it.
-func identityName(host string) string {
-	b := cryptobyte.NewBuilder(nil)
-	for _, part := range []string{host, identityOf} {
-		b.AddUint16LengthPrefixed(func(b *cryptobyte.Builder) { b.AddBytes([]byte(part)) })
-	}
-	hash := sha256.Sum256(b.BytesOrPanic())
-	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(hash[:16]))
 }
 
 // do renews the Lease when it is due, or when it was deleted or the fields that identify it were changed: two servers on one host share a Lease,
@@ -131,7 +116,7 @@ func (i *identity) do(ctx context.Context, events []*resources.Event) (again tim
 // mayBeWrong tells whether a Lease needs a repair. It ignores the holder: two servers on one host share a Lease and have different holders.
 func (i *identity) mayBeWrong(e *resources.Event) bool {
 	o := e.Object
-	return isDeletion(e) || o.Labels[identityLabel] != identityOf || o.Labels[corev1.LabelHostname] != i.host ||
+	return isDeletion(e) || o.Labels[identityLabel] != resources.ServerKind || o.Labels[corev1.LabelHostname] != i.host ||
 		gjson.GetBytes(o.Data, "spec.leaseDurationSeconds").Int() != identitySeconds
 }
 
@@ -140,7 +125,7 @@ func (i *identity) renew(_ bool, obj runtime.Object) error {
 	if l.Labels == nil {
 		l.Labels = map[string]string{}
 	}
-	l.Labels[identityLabel], l.Labels[corev1.LabelHostname] = identityOf, i.host
+	l.Labels[identityLabel], l.Labels[corev1.LabelHostname] = resources.ServerKind, i.host
 	if i.address != "" {
 		metav1.SetMetaDataAnnotation(&l.ObjectMeta, corev1.AnnotationPeerAdvertiseAddress, i.address)
 	}
@@ -158,7 +143,7 @@ func (i *identity) removeExpired(ctx context.Context, refused *refusals) error {
 	}
 	var expired []*resources.Object
 	leases.Ascend(metav1.NamespaceSystem, "", func(o *resources.Object) bool {
-		if o.Namespace == metav1.NamespaceSystem && o.Labels[identityLabel] == identityOf && o.Name != i.name && leaseExpired(o, time.Now()) {
+		if o.Namespace == metav1.NamespaceSystem && o.Labels[identityLabel] == resources.ServerKind && o.Name != i.name && leaseExpired(o, time.Now()) {
 			expired = append(expired, o)
 		}
 		return o.Namespace == metav1.NamespaceSystem
