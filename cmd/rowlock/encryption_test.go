@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/server/options/encryptionconfig"
-	"k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
 
+	"github.com/rowlock/rowlock/resources/upstream/upstreamtest"
 	"github.com/rowlock/rowlock/sqlstore/kmstest"
 )
 
@@ -89,9 +89,7 @@ func databaseHas(t *testing.T, dir, text string) bool {
 
 // A key is rotated as the documentation of Kubernetes describes it, while the server runs, and rowlock rewrite encrypts existing objects.
 func TestEncryption(t *testing.T) {
-	before := controller.EncryptionConfigFileChangePollDuration
-	controller.EncryptionConfigFileChangePollDuration = 10 * time.Millisecond
-	t.Cleanup(func() { controller.EncryptionConfigFileChangePollDuration = before })
+	upstreamtest.HurryEncryption(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "encryption.yaml")
 	p := start(t, "--data-dir", dir)
