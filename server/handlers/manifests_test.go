@@ -36,11 +36,16 @@ func manifestsOf(t *testing.T, content map[string]string) (sections, dirs map[st
 // put replaces the file of a directory atomically.
 func put(t *testing.T, dir, objects string) {
 	t.Helper()
+	putFile(t, filepath.Join(dir, "all.yaml"), objects)
+}
+
+func putFile(t *testing.T, file, objects string) {
+	t.Helper()
 	next := filepath.Join(t.TempDir(), "next")
 	if err := os.WriteFile(next, []byte(objects), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(next, filepath.Join(dir, "all.yaml")); err != nil {
+	if err := os.Rename(next, file); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -120,21 +125,46 @@ func followed(t *testing.T, what string, ok func() bool) {
 
 // A server does not start with unreadable manifests.
 func TestRefusedManifests(t *testing.T) {
-	for content, want := range map[string]string{
-		static(t, "ValidatingAdmissionPolicy", policy("p", "", "configmaps", `"validations":[{"expression":"true"}]`)):                                                                  `must have a name ending with ".static.k8s.io"`,
-		static(t, "ValidatingAdmissionPolicy", policy("p.static.k8s.io", "", "configmaps", `"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},"validations":[{"expression":"true"}]`)): "paramKind",
-		static(t, "ValidatingAdmissionPolicy", policy("p.static.k8s.io", "", "configmaps", `"validations":[{"expression":"no("}]`)):                                                     "Syntax error",
-		static(t, "ConfigMap", `{"metadata":{"name":"a"}}`): "ConfigMap",
+	const validations, never = `"validations":[{"expression":"true"}]`, `"reinvocationPolicy":"Never","mutations":[{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"Object{}"}}]`
+	valid := static(t, "ValidatingAdmissionPolicy", policy("p.static.k8s.io", "", "configmaps", validations))
+	hook := func(more string) string {
+		return `{"name":"h.example.com","rules":` + everything + `,"sideEffects":"None","admissionReviewVersions":["v1"],` + more + `}`
+	}
+	good := hook(`"clientConfig":{"url":"https://localhost/"}`)
+	for _, c := range []struct{ plugin, content, want string }{
+		{"ValidatingAdmissionPolicy", static(t, "ValidatingAdmissionPolicy", policy("p", "", "configmaps", validations)), `must have a name ending with ".static.k8s.io"`},
+		{"ValidatingAdmissionPolicy", static(t, "ValidatingAdmissionPolicy", policy("p.static.k8s.io", "", "configmaps", `"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},`+validations)), "paramKind"},
+		{"ValidatingAdmissionPolicy", static(t, "ValidatingAdmissionPolicy", policy("p.static.k8s.io", "", "configmaps", `"validations":[{"expression":"no("}]`)), "Syntax error"},
+		{"ValidatingAdmissionPolicy", static(t, "ConfigMap", `{"metadata":{"name":"a"}}`), "ConfigMap"},
+		{"ValidatingAdmissionPolicy", valid + valid, `duplicate name "p.static.k8s.io" found in file`},
+		{"ValidatingAdmissionPolicy", static(t, "ValidatingAdmissionPolicyBinding", binding("b.static.k8s.io", "p.static.k8s.io", `,"validationActions":["Deny"]`)),
+			`binding "b.static.k8s.io" references policy "p.static.k8s.io" which does not exist in the manifest directory`},
+		{"ValidatingAdmissionPolicy", valid + static(t, "ValidatingAdmissionPolicyBinding", binding("b.static.k8s.io", "p.static.k8s.io", `,"validationActions":["Deny"],"paramRef":{"name":"n","parameterNotFoundAction":"Deny"}`)),
+			`binding "b.static.k8s.io": spec.paramRef is not supported for static manifests`},
+		{"MutatingAdmissionPolicy", valid, "unsupported resource type *v1.ValidatingAdmissionPolicy"},
+		{"MutatingAdmissionPolicy", static(t, "MutatingAdmissionPolicy", policy("m.static.k8s.io", "", "configmaps", `"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},`+never)),
+			`MutatingAdmissionPolicy "m.static.k8s.io": spec.paramKind is not supported for static manifests`},
+		{"MutatingAdmissionPolicy", static(t, "MutatingAdmissionPolicy", policy("m.static.k8s.io", "", "configmaps", strings.Replace(never, "Object{}", "no(", 1))), "Syntax error"},
+		{"MutatingAdmissionPolicy", static(t, "MutatingAdmissionPolicyBinding", binding("b.static.k8s.io", "m.static.k8s.io", "")), `references policy "m.static.k8s.io" which does not exist`},
+		{"ValidatingAdmissionWebhook", "kind: nonsense", "apiVersion"},
+		{"ValidatingAdmissionWebhook", static(t, "ValidatingWebhookConfiguration", webhooks("v", good)), `must have a name ending with ".static.k8s.io"`},
+		{"ValidatingAdmissionWebhook", static(t, "ValidatingWebhookConfiguration", webhooks("v.static.k8s.io", hook(`"clientConfig":{"service":{"namespace":"a","name":"b"}}`))),
+			`clientConfig.service is not supported for static manifests; use clientConfig.url instead`},
+		{"ValidatingAdmissionWebhook", static(t, "ValidatingWebhookConfiguration", webhooks("v.static.k8s.io", hook(`"clientConfig":{"url":"http://localhost/"}`))), "https"},
+		{"ValidatingAdmissionWebhook", static(t, "ValidatingWebhookConfiguration", webhooks("v.static.k8s.io", hook(`"clientConfig":{"url":"https://localhost/"},"colour":"red"`))), `unknown field "webhooks[0].colour"`},
+		{"MutatingAdmissionWebhook", static(t, "ValidatingWebhookConfiguration", webhooks("v.static.k8s.io", good)), "unsupported resource type *v1.ValidatingWebhookConfiguration"},
+		{"MutatingAdmissionWebhook", static(t, "MutatingWebhookConfiguration", webhooks("m.static.k8s.io", good)) + static(t, "MutatingWebhookConfiguration", webhooks("m.static.k8s.io", good)),
+			`duplicate name "m.static.k8s.io" found in file`},
 	} {
-		sections, _ := manifestsOf(t, map[string]string{"ValidatingAdmissionPolicy": content})
+		sections, _ := manifestsOf(t, map[string]string{c.plugin: c.content})
 		configuration, err := admission.ReadConfiguration(admissionFile(t, sections), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, config := servertest.New(t, nil)
 		config.AdmissionConfiguration = configuration
-		if _, err := server.New(config); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", content, err, want)
+		if _, err := server.New(config); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %s: %v, want %s", c.plugin, c.content, err, c.want)
 		}
 	}
 }
