@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/rowlock/rowlock/resources"
@@ -42,9 +43,10 @@ func TestAuditRefusals(t *testing.T) {
 	}
 }
 
-// Requests at level None have no events. If an event must be recorded and cannot be, the request fails.
+// Requests at level None have no events. If an event must be recorded and cannot be, the request fails. Each of it is counted.
 func TestAuditPolicy(t *testing.T) {
 	s, kept := audited(t, "- level: None\n  verbs: [get]\n- level: Metadata", nil)
+	before := auditMetrics(t)
 	ask(s.Handler(), "GET", "/api/v1/namespaces/none", "")
 	expectEvents(t, kept)
 	kept.refuse = true
@@ -57,6 +59,37 @@ func TestAuditPolicy(t *testing.T) {
 	if w := ask(s.Handler(), "GET", "/api/v1/namespaces/ns", ""); w.Code != http.StatusNotFound {
 		t.Errorf("it was carried out: %d", w.Code)
 	}
+	ask(s.Handler(), "POST", "/api/v1/namespaces", aNamespace)
+	expectEvents(t, kept, "Metadata RequestReceived create", "Metadata ResponseComplete create 201")
+	after := auditMetrics(t)
+	for name, want := range map[string]float64{"apiserver_audit_level_total None": 2, "apiserver_audit_level_total Metadata": 2,
+		"apiserver_audit_event_total": 3, "apiserver_audit_requests_rejected_total": 1} {
+		if got := after[name] - before[name]; got != want {
+			t.Errorf("%s went up by %v, want %v", name, got, want)
+		}
+	}
+}
+
+// auditMetrics returns the counters of the audit, by name and label.
+func auditMetrics(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, label := range m.GetLabel() {
+				name += " " + label.GetValue()
+			}
+			if strings.HasPrefix(name, "apiserver_audit_") {
+				all[name] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	return all
 }
 
 // A stream has an event at its beginning, and one at its end.
