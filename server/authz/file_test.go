@@ -225,10 +225,7 @@ func TestConfigurationIsReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reloads := func() float64 { // metrics have hashes of the servers' names
-		return counted(t, "apiserver_authorization_config_controller_automatic_reloads_total", "apiserver_id_hash=sha256:"+hashed(t.Name()), "status=success")
-	}
-	before := reloads()
+	taken, refused := reloads(t, "success"), reloads(t, "failure")
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -269,8 +266,11 @@ func TestConfigurationIsReadAgain(t *testing.T) {
 	}
 	stop()
 	<-ended
-	if n := reloads() - before; n != 2 {
-		t.Errorf("%v times it was counted that the file was read", n)
+	if taken, refused := reloads(t, "success")-taken, reloads(t, "failure")-refused; taken != 2 || refused != 7 {
+		t.Errorf("%v reloads are counted as successes, and %v as failures", taken, refused)
+	}
+	if !inForce(t, configuration("v1", deny.entry("reload-deny", "Deny"), ofRBAC)) {
+		t.Error("the last file is not shown to be in force")
 	}
 }
 
