@@ -2,7 +2,9 @@ package resources
 
 import (
 	"context"
+	"errors"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,7 +33,7 @@ func (p *Pipeline) admit(ctx context.Context, a admitted) error {
 	before := managersOf(a.obj)
 	record, shown := a.attributes(ctx)
 	if err := p.noting(ctx, record, func() error { return p.mutating.Admit(ctx, shown, p.interfaces(ctx, a.t)) }); err != nil {
-		return err
+		return ofPlugin(err)
 	}
 	if now := managersOf(a.obj); !now.is(before) {
 		now.keepValid(ctx, before)
@@ -45,7 +47,17 @@ func (p *Pipeline) validate(ctx context.Context, a admitted) error {
 		return nil
 	}
 	record, shown := a.attributes(ctx)
-	return p.noting(ctx, record, func() error { return p.validating.Validate(ctx, shown, p.interfaces(ctx, a.t)) })
+	return ofPlugin(p.noting(ctx, record, func() error { return p.validating.Validate(ctx, shown, p.interfaces(ctx, a.t)) }))
+}
+
+// ofPlugin returns the error of a plugin without a Status that it only wraps. kube-apiserver answers with a 500 and the whole text then, which tells
+// a kubelet that it may try again.
+func ofPlugin(err error) error {
+	var status apierrors.APIStatus
+	if _, is := err.(apierrors.APIStatus); is || !errors.As(err, &status) { //nolint:errorlint // the error itself
+		return err
+	}
+	return errors.New(err.Error())
 }
 
 // allow runs mutating and validating admission, for writes whose type has no rules between the two.

@@ -258,6 +258,7 @@ func TestKubeletsRequestCertificatesOfTheirPods(t *testing.T) {
 	asks(201, "")
 	asks(403, `PodCertificateRequest.Spec.NodeName="b", which is not the requesting node "a"`, "nodeName", "b")
 	asks(500, `PodCertificateRequest for pod "default/certified" names node UID "u", inconsistent with the running node (`, "nodeUID", "u")
+	asks(500, `while retrieving pod "default/none" named in the PodCertificateRequest: pod "none" not found`, "podName", "none")
 	asks(500, `PodCertificateRequest for pod "default/certified" contains pod UID ("u") which differs from running pod `, "podUID", "u")
 	asks(403, `pod "default/on-b" is not running on node "a" named in the PodCertificateRequest`, "podName", "on-b", "podUID", uid(pods+"/on-b"))
 	asks(403, `pod "default/mirror" is a mirror pod`, "podName", "mirror", "podUID", uid(pods+"/mirror"))
