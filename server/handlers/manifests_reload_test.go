@@ -43,7 +43,7 @@ func (a *api) manifests(plugin string) (m manifestMetrics) {
 // are counted, and the metrics name the manifests in force.
 func TestManifestsAreReadAgain(t *testing.T) {
 	v := newReviewer(t)
-	v.answer("/no", func(gjson.Result) map[string]any { return map[string]any{"allowed": false} })
+	v.answer("/no", refuses)
 	const maps, deny = "/api/v1/namespaces/test/configmaps?dryRun=All", `,"validationActions":["Deny"]`
 	const labelled, never = `"reinvocationPolicy":"Never","mutations":[{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"Object{metadata: Object.metadata{labels: {'by': 'manifest'}}}"}}]`, `"validations":[{"expression":"false"}]`
 	rules := ruleFor("", "v1", "configmaps")

@@ -64,7 +64,6 @@ func static(t *testing.T, kind, object string) string {
 // are reloaded with their files.
 func TestStaticManifests(t *testing.T) {
 	v := newReviewer(t)
-	refuse := func(gjson.Result) map[string]any { return map[string]any{"allowed": false} }
 	const maps = "/api/v1/namespaces/test/configmaps"
 	policies := func(least int) string {
 		return static(t, "ValidatingAdmissionPolicy", policy("p.static.k8s.io", "", "configmaps", fmt.Sprintf(`"validations":[{"expression":"size(object.data.a) > %d"}]`, least))) +
@@ -86,7 +85,7 @@ func TestStaticManifests(t *testing.T) {
 	}
 	a.run(exchange{do: "POST " + maps, body: `{"metadata":{"name":"b"},"data":{"a":"s"}}`, code: 422,
 		says: says{"message": `configmaps "b" is forbidden: ValidatingAdmissionPolicy 'p.static.k8s.io' with binding 'b.static.k8s.io' denied request: failed expression: size(object.data.a) > 1`}})
-	v.answer("/v", refuse)
+	v.answer("/v", refuses)
 	v.take()
 	a.run(exchange{shows: "a webhook of manifests is asked about configurations", do: "POST " + validatingConfigurations, body: webhooks("w", v.webhook("/w", everything, "")), code: 400},
 		exchange{do: "POST " + validatingPolicies, body: policy("p", "", "configmaps", `"validations":[{"expression":"true"}]`), code: 400})

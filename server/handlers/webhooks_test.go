@@ -73,6 +73,9 @@ func (v *reviewer) answer(path string, f func(request gjson.Result) map[string]a
 	v.answers[path] = f
 }
 
+// refuses is an answer that refuses everything.
+func refuses(gjson.Result) map[string]any { return map[string]any{"allowed": false} }
+
 // patches makes the response at a path a JSON Patch.
 func (v *reviewer) patches(path, patch string) {
 	v.answer(path, func(gjson.Result) map[string]any {
