@@ -221,7 +221,7 @@ func commitNew(ctx context.Context, s Store, writes []Write) ([]*Object, error) 
 		switch {
 		case w.Op == Delete:
 			removals = append(removals, w)
-		case strings.HasSuffix(w.Key.Resource, internalSuffix):
+		case IsOwnRow(w.Key.Resource):
 			rows = append(rows, w)
 		}
 	}

@@ -22,6 +22,9 @@ func NewRows(s Store) *Rows { return &Rows{Reader: s, writer: s} }
 // internalSuffix is the suffix of the resources of Rowlock's own rows.
 const internalSuffix = ".rowlock.internal"
 
+// IsOwnRow reports whether a resource is one of Rowlock's own rows.
+func IsOwnRow(resource string) bool { return strings.HasSuffix(resource, internalSuffix) }
+
 // Create stores a new row with a spec. ttl, when positive, is its lifetime.
 //
 // Errors: those of Writer.Commit, ErrExists among them.
@@ -64,7 +67,7 @@ var verbs = map[Op]string{Create: "create", Update: "update", Delete: "delete"}
 
 // commit writes a row. expects are the Expects of the same Commit.
 func (r *Rows) commit(ctx context.Context, w Write, expects ...Write) (*Object, error) {
-	if !strings.HasSuffix(w.Key.Resource, internalSuffix) {
+	if !IsOwnRow(w.Key.Resource) {
 		return nil, fmt.Errorf("%s is no row of the server's own", w.Key)
 	}
 	stored, err := r.writer.Commit(ofRow(ctx, verbs[w.Op]), append([]Write{w}, expects...)...)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
@@ -44,7 +43,7 @@ func (t *Type) CheckStored(o *Object, kept string) error {
 
 // CheckStoredRow is CheckStored for the server's own rows, and for rows of an unknown type.
 func CheckStoredRow(o *Object) error {
-	if strings.HasSuffix(o.Resource, internalSuffix) {
+	if IsOwnRow(o.Resource) {
 		var row struct {
 			internalRow
 			Service json.RawMessage `json:"service"` // rows of node ports have it instead of a spec

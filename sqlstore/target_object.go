@@ -17,6 +17,9 @@ func (t *Target) ObjectRow(ctx context.Context, key resources.Key, d resources.D
 	if problems := key.Storable(); len(problems) > 0 {
 		return nil, fmt.Errorf("%w: %w", resources.ErrRefused, problems.ToAggregate())
 	}
+	if resources.IsOwnRow(key.Resource) { // which would be a credential, or an authority
+		return nil, resources.ErrRefused
+	}
 	row, err := t.options.sealer.sealObject(ctx, resources.NewObject(key, d, revision))
 	if err != nil {
 		return nil, err

@@ -74,6 +74,25 @@ func TestTargetOfABackupRestoredTwice(t *testing.T) {
 	}
 }
 
+// An object from outside never becomes one of the server's own rows, such as a token.
+func TestTargetTakesNoRowOfTheServer(t *testing.T) {
+	for kind, place := range map[string]func(*testing.T) Options{"SQLite": sqliteOptions, "Postgres": postgresOptions} {
+		t.Run(kind, func(t *testing.T) {
+			target, err := OpenTarget(t.Context(), place(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			row, err := target.ObjectRow(t.Context(), resources.Key{Resource: "tokens.rowlock.internal", Name: "a"}, createMap(t, "a").Draft, 2, 0)
+			if !errors.Is(err, resources.ErrRefused) {
+				t.Errorf("it would be stored as %v, %v", row, err)
+			}
+			if err := target.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
 // While a move is unfinished, no other target can be opened in its place, and the move can go on.
 func TestTargetOfAMoveThatWasBegun(t *testing.T) {
 	for kind, place := range map[string]func(*testing.T) Options{"SQLite": sqliteOptions, "Postgres": postgresOptions} {

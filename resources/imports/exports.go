@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -58,7 +57,7 @@ func (e *Exporter) Define(o *resources.Object) error {
 
 // Export makes the key and the value of an object. Errors: *Skipped; any other error means that the object is lost.
 func (e *Exporter) Export(ctx context.Context, o *resources.Object) (key string, stored []byte, err error) {
-	if strings.HasSuffix(o.Resource, ".rowlock.internal") {
+	if resources.IsOwnRow(o.Resource) {
 		return "", nil, &Skipped{"is Rowlock's own, and no API serves it"}
 	}
 	var resource schema.GroupResource

@@ -55,6 +55,10 @@ var errUnknown = errors.New("no type has this key: neither a built-in one, nor i
 // a ControllerRevision: encoders replace such bytes in texts.
 var errNoText = errors.New("it is not text in UTF-8, which is all that the store takes")
 
+// errOwn is the error of definitions, and of their objects, whose resource is one of the server's own rows: an object would become a credential of the
+// server, or an authority. No server accepts such a definition.
+var errOwn = errors.New("rowlock.internal is the server's own")
+
 const (
 	crdPlural = "customresourcedefinitions"
 	crdPlace  = "apiextensions.k8s.io/customresourcedefinitions"
@@ -156,6 +160,8 @@ func (i *Importer) Import(ctx context.Context, key string, stored []byte) (Impor
 		imported, err = i.builtIn(ctx, t, key, rest, stored)
 	case d != nil:
 		imported, err = i.custom(ctx, d, key, rest, stored)
+	case isOwn(place):
+		err = errOwn // define has refused the definition
 	}
 	if data := imported.Draft.Data; err == nil && (!utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0) {
 		err = errNoText
@@ -234,8 +240,19 @@ func (i *Importer) define(hub runtime.Object) error {
 	if err := builtin.Scheme.Convert(hub.DeepCopyObject(), d, nil); err != nil {
 		return fmt.Errorf("convert it: %w", err)
 	}
-	i.defined[d.Spec.Group+"/"+d.Spec.Names.Plural] = d
+	place := d.Spec.Group + "/" + d.Spec.Names.Plural
+	if isOwn(place) {
+		return errOwn
+	}
+	i.defined[place] = d
 	return nil
+}
+
+// isOwn reports whether a group and a plural name, with a slash between, are the resource of the server's own rows. Nothing has validated them: a
+// plural name may have dots.
+func isOwn(place string) bool {
+	group, plural, _ := strings.Cut(place, "/")
+	return resources.IsOwnRow(schema.GroupResource{Group: group, Resource: plural}.String())
 }
 
 // needlessObject is the reason why an object is not imported.

@@ -2,6 +2,7 @@ package imports
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -192,6 +193,28 @@ func TestObjectsInCBOR(t *testing.T) {
 		for n := range b.Len() {
 			if o, err := types.Import(t.Context(), "/registry/"+key, b.Bytes()[:n]); err == nil {
 				t.Fatalf("of %d bytes of %d: %s", n, b.Len(), o.Draft.Data)
+			}
+		}
+	}
+}
+
+// A definition whose resource is one of the server's own rows is not imported, and neither are its objects, which would be credentials.
+func TestObjectsOfTheServersOwnResources(t *testing.T) {
+	for _, of := range []struct{ group, plural string }{{"rowlock.internal", "tokens"}, {"a.rowlock.internal", "tokens"}, {"internal", "tokens.rowlock"},
+		{"", "tokens.rowlock.internal"}} {
+		types, err := New("/registry", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		definition := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"tokens.rowlock.internal"},"spec":{
+			"group":"` + of.group + `","scope":"Cluster","names":{"plural":"` + of.plural + `","kind":"Token"},"versions":[{"name":"v1","served":true,"storage":true,
+			"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
+		object := `{"apiVersion":"` + of.group + `/v1","kind":"Token","metadata":{"name":"a"},"spec":{"hash":"x"}}`
+		for key, stored := range map[string]string{crdPlace + "/tokens.rowlock.internal": definition, of.group + "/" + of.plural + "/a": object} {
+			for range 2 {
+				if o, err := types.Import(t.Context(), "/registry/"+key, []byte(stored)); !errors.Is(err, errOwn) {
+					t.Errorf("%s is imported as %s %s, %v", key, o.Key, o.Draft.Data, err)
+				}
 			}
 		}
 	}
