@@ -69,13 +69,9 @@ type exporter struct {
 	types  *imports.Exporter
 	now    time.Time
 	report importReport
-	large  []string
 	// clear counts the Secrets that are not encrypted.
 	clear int
 }
-
-// etcdMost is the default limit of a request to etcd, in bytes (its --max-request-bytes).
-const etcdMost = 1.5 * (1 << 20)
 
 func (o *exportOptions) run(ctx context.Context, file string, out io.Writer) (err error) {
 	own, err := o.own.open(ctx)
@@ -109,9 +105,9 @@ func (o *exportOptions) run(ctx context.Context, file string, out io.Writer) (er
 		return err
 	}
 	e.report.printAs(out, "Not exported")
-	if n := len(e.large); n > 0 {
-		fmt.Fprintf(out, "Longer than etcd takes without a larger --max-request-bytes, so that they can be read and not updated, %d:\n", n)
-		printKeys(out, e.large)
+	if large := e.report.large; len(large) > 0 {
+		fmt.Fprintf(out, "Longer than etcd takes without a larger --max-request-bytes, so that they can be read and not updated, %d:\n", len(large))
+		printKeys(out, large)
 	}
 	if lost := e.report.lostKeys(); lost > 0 && !o.incomplete {
 		return fmt.Errorf("%s cannot be exported: say --incomplete to go without", counted(lost, "object"))
@@ -160,8 +156,8 @@ func (e *exporter) each(ctx context.Context, visit func(etcd.Entry) error) error
 		if r.Resource == "secrets" && !imports.IsEncrypted(value) {
 			e.clear++
 		}
-		if len(value) > etcdMost {
-			e.large = append(e.large, key)
+		if len(value) > etcdRequestBytes {
+			e.report.large = append(e.report.large, key)
 		}
 		entry := etcd.Entry{Key: key, Value: value, Revision: r.Revision}
 		if r.Expires != nil {

@@ -173,6 +173,10 @@ func (o *importOptions) run(ctx context.Context, args []string, out, progress io
 // print prints which objects are imported and which are not, the definitions whose objects are not pruned, and what the source may lack.
 func (i *importer) print(out io.Writer) {
 	i.report.print(out)
+	if large := i.report.large; len(large) > 0 {
+		fmt.Fprintf(out, "Longer than a server takes without a larger --max-object-bytes, so that they can be read and not updated, %d:\n", len(large))
+		printKeys(out, large)
+	}
 	if names := i.types.Unpruned(); len(names) > 0 {
 		fmt.Fprintf(out, "With spec.preserveUnknownFields, %d: their objects come as they are, and keep what their schema does not have;\n"+
 			"once the field is removed, what is to stay needs x-kubernetes-preserve-unknown-fields in the schema\n", len(names))
@@ -229,6 +233,9 @@ func (i *importer) each(ctx context.Context, did string, visit func(etcd.Entry, 
 			return ctx.Err()
 		}
 		i.report.imported[imported.Key.Resource]++
+		if imported.Draft.Size() > etcdRequestBytes {
+			i.report.large = append(i.report.large, e.Key)
+		}
 		return visit(e, imported)
 	})
 }
@@ -286,6 +293,7 @@ func (i *importer) fill(ctx context.Context, to sqlstore.Options) (revision int6
 type importReport struct {
 	imported      map[string]int
 	skipped, lost map[string][]string
+	large         []string // keys of objects that the target does not take again by default, so that they cannot be updated
 }
 
 func newImportReport() importReport {

@@ -178,6 +178,36 @@ func TestImportOfUnpruned(t *testing.T) {
 	}
 }
 
+// Objects that are larger than a server takes by default are reported: they would be served, and not updated.
+func TestImportOfLargeObjects(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "snapshot")
+	large := func(name string, bytes int) etcdtest.Put {
+		args := []string{strings.Repeat("\n", bytes)} // which takes twice as many bytes in JSON
+		return etcdtest.Put{Key: "/registry/podtemplates/default/" + name, Value: stored(t, &corev1.PodTemplate{ObjectMeta: importedMeta("default", name),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i", Args: args}}}}})}
+	}
+	if err := etcdtest.Bolt(file, large("fits", etcdRequestBytes-4096), large("large", etcdRequestBytes)); err != nil {
+		t.Fatal(err)
+	}
+	const want = "Longer than a server takes without a larger --max-object-bytes, so that they can be read and not updated, 1:\n    /registry/podtemplates/default/large\n"
+	place := storePlace{dir: filepath.Join(t.TempDir(), "data")}
+	for _, how := range [][]string{{"--dry-run"}, {"--to", "sqlite://" + filepath.Join(place.dir, "rowlock.db")}} {
+		if said := runs(t, append([]string{"import", file}, how...)...); !strings.Contains(said, want) {
+			t.Errorf("%q says:\n%s", how, said)
+		}
+	}
+	for _, limit := range []int{etcdRequestBytes, 2 * etcdRequestBytes} {
+		p := start(t, append(place.args(), "--max-object-bytes", fmt.Sprint(limit))...)
+		for _, name := range []string{"fits", "large"} {
+			_, err := p.client(t).CoreV1().PodTemplates("default").Patch(t.Context(), name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"limit":"%d"}}}`, limit), metav1.PatchOptions{})
+			if takes := name == "fits" || limit > etcdRequestBytes; (err == nil) != takes {
+				t.Errorf("with a limit of %d bytes, a change of %s: %v", limit, name, err)
+			}
+		}
+		p.end()
+	}
+}
+
 // The command tells its progress while it checks the keys, and while it imports them.
 func TestImportTellsProgress(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "snapshot")
