@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/value"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server/health"
 )
 
@@ -26,9 +27,12 @@ type encryptionOptions struct {
 	reload bool
 	// of is a prefix of the flag for the objects of another server: "source-".
 	of string
+	// gated: plugins of KMS v1 need --feature-gates=KMSv1=true.
+	gated bool
 }
 
 func (o *encryptionOptions) addFlags(flags *pflag.FlagSet) {
+	o.gated = true
 	o.addFileFlag(flags)
 	flags.BoolVar(&o.reload, "encryption-provider-config-automatic-reload", false,
 		"reload --encryption-provider-config within a minute after it changes")
@@ -60,6 +64,9 @@ type encryption struct {
 func (o *encryptionOptions) open(ctx context.Context) (e encryption, err error) {
 	if o.file == "" {
 		return encryption{close: func() {}}, nil
+	}
+	if !o.gated {
+		upstream.AllowKMSv1() // the command reads or writes what a server does whose own gate allows it
 	}
 	id := resources.ServerID()
 	ctx, forget := context.WithCancel(context.WithoutCancel(ctx))

@@ -79,6 +79,7 @@ var changing = []string{"Set", "Add", "Register", "MustRegister", "Override", "I
 var harmless = []string{
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/node.AddGraphEventHandlers",                          // changes a graph of our own
 	"k8s.io/kms/apis/v2.RegisterKeyManagementServiceServer",                                            // with a server of a test
+	"k8s.io/kms/apis/v1beta1.RegisterKeyManagementServiceServer",                                       // likewise
 	"k8s.io/api/apidiscovery/v2.AddToScheme", "k8s.io/apimachinery/pkg/apis/meta/v1.AddToGroupVersion", // changes a scheme of its own
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion.SetListOptionsDefaults", "k8s.io/apimachinery/pkg/apis/meta/v1.SetMetaDataLabel",
 	"k8s.io/apimachinery/pkg/apis/meta/v1.SetMetaDataAnnotation", "k8s.io/apimachinery/pkg/api/meta.SetStatusCondition",

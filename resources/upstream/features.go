@@ -10,6 +10,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 	metricsfeatures "k8s.io/component-base/metrics/features"
+	"k8s.io/klog/v2"
 )
 
 // foreignGates are the gates of parts of kube-apiserver that are not part of this program; they are accepted nevertheless.
@@ -61,4 +62,11 @@ func SetFeatureGates(given map[string]bool) error {
 	utilfeature.DefaultMutableFeatureGate.AddMetrics()
 	metricsfeatures.ApplyFeatureGates(utilfeature.DefaultFeatureGate)
 	return nil
+}
+
+// AllowKMSv1 turns on the feature KMSv1 for the whole process: for commands that have no flag for it. Few of them meet a plugin of that version, so
+// upstream's warning that the feature will be removed is not logged.
+func AllowKMSv1() {
+	gates := utilfeature.DefaultMutableFeatureGate.(featuregate.MutableFeatureGateWithLogger) // which its package promises of it
+	utilruntime.Must(gates.SetFromMapWithLogger(klog.Logger{}, map[string]bool{string(features.KMSv1): true}))
 }

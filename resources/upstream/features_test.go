@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -94,5 +96,24 @@ func TestGatesThatAreRefused(t *testing.T) {
 		if err := SetFeatureGates(map[string]bool{name: true}); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
+	}
+}
+
+// Commands with an EncryptionConfiguration log nothing about KMS v1, which most of them do not meet.
+func TestKMSv1IsAllowedQuietly(t *testing.T) {
+	var log bytes.Buffer
+	LogTo(slog.New(slog.NewTextHandler(&log, nil)))
+	defer LogTo(slog.Default())
+	if utilfeature.DefaultFeatureGate.Enabled(features.KMSv1) {
+		t.Error("it is on by default")
+	}
+	if AllowKMSv1(); !utilfeature.DefaultFeatureGate.Enabled(features.KMSv1) {
+		t.Error("it is not on")
+	}
+	if log.Len() > 0 {
+		t.Errorf("it logs %s", log.String())
+	}
+	if err := SetFeatureGates(map[string]bool{"KMSv1": false}); err != nil || log.Len() == 0 {
+		t.Errorf("what a flag sets is not logged: %v", err)
 	}
 }

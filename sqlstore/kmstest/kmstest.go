@@ -1,4 +1,4 @@
-// Package kmstest is a KMS plugin of version 2 for tests: a server on a unix socket with its keys in memory.
+// Package kmstest is a KMS plugin of versions 2 and 1 for tests: a server on a unix socket with its keys in memory.
 package kmstest
 
 import (
@@ -59,6 +59,7 @@ func (p *Plugin) Start(t testing.TB) {
 	}
 	p.server = grpc.NewServer()
 	kmsapi.RegisterKeyManagementServiceServer(p.server, p)
+	v1{Plugin: p}.register(p.server)
 	go p.server.Serve(l) //nolint:errcheck // it ends with Stop
 }
 
