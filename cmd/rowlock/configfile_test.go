@@ -64,7 +64,7 @@ func TestConfigFile(t *testing.T) {
 func TestConfigFileLists(t *testing.T) {
 	_, flags := serveFlags(t)
 	file := writeConfig(t, "feature-gates: [WatchList=false, CBORServingAndStorage=true]\nruntime-config: {api/alpha: true, api/beta: false}\noidc-required-claim: [a=b, c=d]\n"+
-		"service-account-issuer: [https://a, https://b]\ntls-sni-cert-key: [\"a,b\", \"c,d:e\"]\nallow-metric-labels: {\"m,l\": a, \"n,l\": b}\ncontrollers: [\"*\", -namespace-controller]\n")
+		"service-account-issuer: [https://a, https://b]\nservice-account-key-file: [/a, \"/b,c\"]\ntls-sni-cert-key: [\"a,b\", \"c,d:e\"]\nallow-metric-labels: {\"m,l\": a, \"n,l\": b}\ncontrollers: [\"*\", -namespace-controller]\n")
 	if err := flags.Parse([]string{"--config", file}); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestConfigFileLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, wants := range map[string][]string{"feature-gates": {"WatchList=false", "CBORServingAndStorage=true"}, "runtime-config": {"api/alpha=true", "api/beta=false"},
-		"oidc-required-claim": {"a=b", "c=d"}, "service-account-issuer": {"https://a", "https://b"}, "tls-sni-cert-key": {"a,b", "c,d:e"},
+		"oidc-required-claim": {"a=b", "c=d"}, "service-account-issuer": {"https://a", "https://b"}, "service-account-key-file": {"/a", "\"/b,c\""}, "tls-sni-cert-key": {"a,b", "c,d:e"},
 		"allow-metric-labels": {"m,l=a", "n,l=b"}, "controllers": {"*", "-namespace-controller"}} {
 		got := flags.Lookup(name).Value.String()
 		for _, want := range wants {

@@ -85,6 +85,26 @@ func TestKubeAPIServerFlags(t *testing.T) {
 	}
 }
 
+// The values of a list are split at commas by the flags that do so in kube-apiserver, and by no others: a name of a file may have commas.
+func TestListsAreSplitAsByKubeAPIServer(t *testing.T) {
+	lists := map[string]string{"stringArray": "stringArray", "strings": "stringSlice"} // a type by its name in a help
+	for _, cmd := range []*cobra.Command{newServeCommand(), newKubeAPIServerCommand()} {
+		found := 0
+		for name, kind := range eachKubeAPIServerFlag() {
+			f := cmd.Flags().Lookup(name)
+			if want := lists[kind]; f != nil && want != "" {
+				found++
+				if have := f.Value.Type(); have != want {
+					t.Errorf("%s: --%s is a %s, and not a %s", cmd.Name(), name, have, want)
+				}
+			}
+		}
+		if found < 15 {
+			t.Errorf("%s has %d of these flags", cmd.Name(), found)
+		}
+	}
+}
+
 // Privileged containers are refused unless the flag allows them, as by kube-apiserver; 'rowlock serve' allows them.
 func TestKubeAPIServerRefusesPrivileged(t *testing.T) {
 	for line, want := range map[string]bool{"": false, "--allow-privileged": true, "--allow-privileged=false": false} {

@@ -67,7 +67,7 @@ func (o *tokenOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.jwksURI, "service-account-jwks-uri", "", "`URL` of the issuer's keys (default: /openid/v1/jwks of this server)")
 	flags.StringVar(&o.signingKeyFile, "service-account-signing-key-file", "",
 		"`file` with the private key in PEM that signs ServiceAccount tokens; read once (default: the first key of pki/sa.key, which is generated)")
-	flags.StringSliceVar(&o.keyFiles, "service-account-key-file", nil,
+	flags.StringArrayVar(&o.keyFiles, "service-account-key-file", nil,
 		"`file` with additional keys in PEM, public or private, that verify ServiceAccount tokens; may be given several times; read once")
 	flags.StringSliceVar(&o.audiences, "api-audiences", nil, "audiences (`names`) of ServiceAccount tokens that this server accepts (default: the issuers)")
 	flags.DurationVar(&o.maxExpiration, "service-account-max-token-expiration", 0, "longest lifetime of a ServiceAccount token; 0: no limit")
