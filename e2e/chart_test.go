@@ -22,6 +22,12 @@ const (
 	onPostgres    = "database=postgres,postgres.url=postgres://rowlock:secret@db/rowlock"
 )
 
+// anonymousProbes is an AuthenticationConfiguration that allows anonymous requests for the paths of probes only, as docs/install.md has it.
+const anonymousProbes = `apiVersion: apiserver.config.k8s.io/v1
+kind: AuthenticationConfiguration
+anonymous: {enabled: true, conditions: [{path: /livez}, {path: /readyz}]}
+`
+
 // TestPackagedChartRenders checks that helm accepts the chart, and that invalid values are reported.
 func TestPackagedChartRenders(t *testing.T) {
 	if database.url != "" {
@@ -32,21 +38,28 @@ func TestPackagedChartRenders(t *testing.T) {
 		wants(t, h.run(t, "lint", "--strict", packagedChart, "--set", values), "1 chart(s) linted, 0 chart(s) failed")
 	}
 	wants(t, h.run(t, "template", "planes", packagedChart, "--set", `podLabels.team=a,podLabels.app\.kubernetes\.io/name=rowlock`), "team: a")
+	for _, values := range []string{"config.anonymous-auth=true", "config.authorization-mode={Node,RBAC}", "config.authorization-mode=AlwaysAllow,config.authentication-config=/a"} {
+		h.run(t, "template", "planes", packagedChart, "--set", values)
+	}
 	for values, why := range map[string]string{
-		"database=mysql":                           "'sqlite', 'postgres'",
-		"config.listen=0.0.0.0:1":                  "config.listen: the chart sets this itself",
-		"config.data-dir=/x":                       "config.data-dir: the chart sets this itself",
-		`podLabels.app\.kubernetes\.io/name=other`: "podLabels: app.kubernetes.io/name is what selects the Pods, and stays rowlock",
-		"podLabels.tier=1":                         "'/podLabels/tier': got number, want string",
-		"nodeSelector.zone=1":                      "'/nodeSelector/zone': got number, want string",
-		"replicas=2":                               "replicas",
-		"postgres=null":                            "missing property 'postgres'",
-		"persistence.size=null":                    "missing property 'size'",
-		"service.port=null":                        "missing property 'port'",
-		"image.repository=null":                    "missing property 'repository'",
-		"database=postgres":                        "postgres.url or postgres.existingSecret",
-		"postgres.url=mysql://db/db":               "postgres",
-		onPostgres + ",postgres.existingSecret=pg": "postgres.url or postgres.existingSecret",
+		"config.anonymous-auth=false":                  "config.anonymous-auth: kubelets probe /livez and /readyz without credentials",
+		"config.authorization-mode=AlwaysAllow":        "config.authorization-mode: kubelets probe /livez",
+		"config.authorization-mode={Node,AlwaysAllow}": "config.authorization-mode: kubelets probe /livez",
+		`config.authorization-mode=Node\,AlwaysAllow`:  "config.authorization-mode: kubelets probe /livez",
+		"database=mysql":                               "'sqlite', 'postgres'",
+		"config.listen=0.0.0.0:1":                      "config.listen: the chart sets this itself",
+		"config.data-dir=/x":                           "config.data-dir: the chart sets this itself",
+		`podLabels.app\.kubernetes\.io/name=other`:     "podLabels: app.kubernetes.io/name is what selects the Pods, and stays rowlock",
+		"podLabels.tier=1":                             "'/podLabels/tier': got number, want string",
+		"nodeSelector.zone=1":                          "'/nodeSelector/zone': got number, want string",
+		"replicas=2":                                   "replicas",
+		"postgres=null":                                "missing property 'postgres'",
+		"persistence.size=null":                        "missing property 'size'",
+		"service.port=null":                            "missing property 'port'",
+		"image.repository=null":                        "missing property 'repository'",
+		"database=postgres":                            "postgres.url or postgres.existingSecret",
+		"postgres.url=mysql://db/db":                   "postgres",
+		onPostgres + ",postgres.existingSecret=pg":     "postgres.url or postgres.existingSecret",
 	} {
 		wants(t, h.fails(t, "template", "planes", packagedChart, "--set", values), why)
 	}
@@ -89,9 +102,13 @@ func TestPackagedChart(t *testing.T) {
 		return k.run(t, "get", "all,cm,secret,pvc,pdb", "-l", "app.kubernetes.io/instance=planes", "-o", "name")
 	}
 	values := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(values, []byte("config: {max-object-bytes: 2000000, log-level: info, tls-san: [planes.example.com]}\n"), 0o600); err != nil {
+	if err := os.WriteFile(values, []byte("config: {max-object-bytes: 2000000, log-level: info, tls-san: [planes.example.com]}\n"+
+		"env: [{name: ROWLOCK_AUTHENTICATION_CONFIG, value: /etc/authentication/file}]\n"+
+		"extraVolumes: [{name: authentication, configMap: {name: authentication}}]\n"+
+		"extraVolumeMounts: [{name: authentication, mountPath: /etc/authentication}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	k.run(t, "create", "configmap", "authentication", "--from-literal", "file="+anonymousProbes)
 	wants(t, h.run(t, "install", "planes", packagedChart), "STATUS: deployed", "statefulset/planes-rowlock")
 	if have, want := objects(), "service/planes-rowlock\nstatefulset.apps/planes-rowlock\nconfigmap/planes-rowlock\n"; have != want {
 		t.Errorf("on SQLite there is\n%s", have)

@@ -25,6 +25,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- fail (printf "config.%s: the chart sets this itself (the database by database and postgres, the port by service.port)" $flag) }}
 {{- end }}
 {{- end }}
+{{- $config := default dict .Values.config }}
+{{- $closed := has (get $config "anonymous-auth" | toString | lower) (list "false" "f" "0") }}
+{{- /* With AlwaysAllow, anonymous requests are refused unless that file allows them. */}}
+{{- $open := and (has "AlwaysAllow" (get $config "authorization-mode" | join "," | splitList ",")) (not (get $config "authentication-config")) }}
+{{- if or $closed $open }}
+{{- fail (printf "config.%s: kubelets probe /livez and /readyz without credentials, and Pods would never be ready. Allow anonymous requests for these two only, in the file of config.authentication-config (docs/install.md)" (ternary "anonymous-auth" "authorization-mode" $closed)) }}
+{{- end }}
 {{- range $label, $value := include "rowlock.selector" . | fromYaml }}
 {{- if ne $value (get (default dict $.Values.podLabels) $label | default $value) }}
 {{- fail (printf "podLabels: %s is what selects the Pods, and stays %s" $label $value) }}
