@@ -65,6 +65,42 @@ func TestPackagedChartRenders(t *testing.T) {
 	}
 }
 
+// TestPackagedChartShowsNoPassword checks that Pods are restarted for another database, and that their checksum does not depend on a password, which a
+// server takes from the file for each connection.
+func TestPackagedChartShowsNoPassword(t *testing.T) {
+	if database.url != "" {
+		return // the rendered text does not depend on the database of these tests
+	}
+	h := newHelm(t, "default")
+	sum := func(url string) string {
+		t.Helper()
+		text := h.run(t, "template", "planes", packagedChart, "--set", "database=postgres", "--set-literal", "postgres.url="+url)
+		_, sum, found := strings.Cut(text, "checksum/config: ")
+		if sum, _, _ = strings.Cut(sum, "\n"); !found || len(sum) != 64 {
+			t.Fatalf("the checksum is %q in\n%s", sum, text)
+		}
+		return sum
+	}
+	const rest = "a,b:5433/rowlock?sslmode=verify-full&sslkey=/k"
+	want := sum("postgres://u:one@" + rest)
+	for _, url := range []string{"postgres://u:two@" + rest, "postgres://u:t@wo@" + rest, "postgres://u@" + rest, "postgres://" + rest} {
+		if sum(url) != want {
+			t.Errorf("%s has another checksum than with another password", url)
+		}
+	}
+	for _, query := range []string{"password", "sslpassword"} {
+		if sum("postgres://"+rest+"&"+query+"=one&user=u") != sum("postgres://"+rest+"&"+query+"=two&user=u") {
+			t.Errorf("the checksum depends on %s", query)
+		}
+	}
+	for _, url := range []string{"postgres://u:one@c,b:5433/rowlock?sslmode=verify-full&sslkey=/k", "postgres://u:one@a,b:5433/other?sslmode=verify-full&sslkey=/k",
+		"postgres://u:one@a,b:5433/rowlock?sslmode=verify-full&sslkey=/other"} {
+		if sum(url) == want {
+			t.Errorf("%s has the checksum of another database", url)
+		}
+	}
+}
+
 // TestPackagedChartOfOddNames checks that names and values that YAML would take for numbers are texts, and that the name of a release may have a dot,
 // which that of a Service may not.
 func TestPackagedChartOfOddNames(t *testing.T) {

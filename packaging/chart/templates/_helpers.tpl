@@ -43,6 +43,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- default (printf "%s-datastore" (include "rowlock.name" .)) .Values.postgres.existingSecret -}}
 {{- end }}
 
+{{/* The URL of the database without its user and its passwords: whoever may see a Pod could guess at a password by its hash. */}}
+{{- define "rowlock.url" -}}
+{{- $url := regexReplaceAll "://[^/?#]*@" (default "" .Values.postgres.url) "://" -}}
+{{- regexReplaceAll "password=[^&#]*" $url "" -}}
+{{- end }}
+
 {{/* The file of --config. */}}
 {{- define "rowlock.config" -}}
 {{- $name := include "rowlock.name" . -}}
@@ -62,8 +68,8 @@ metadata:
   labels:
     {{- mustMergeOverwrite (dict) (default dict .Values.podLabels) (include "rowlock.selector" . | fromYaml) | toYaml | nindent 4 }}
   annotations:
-    # A server reads its configuration when it starts.
-    checksum/config: {{ printf "%s %s" (include "rowlock.config" .) .Values.postgres.url | sha256sum }}
+    # A server reads its configuration when it starts, except for the user and the password of the URL, which each new connection reads again.
+    checksum/config: {{ printf "%s %s" (include "rowlock.config" .) (include "rowlock.url" .) | sha256sum }}
     {{- with .Values.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
 spec:
   automountServiceAccountToken: false
