@@ -72,6 +72,23 @@ func TestPackageVersions(t *testing.T) {
 	}
 }
 
+// The unit of the package lets the server write where the page on the audit has the log, which nobody else may read.
+func TestUnitHasTheLogOfTheAudit(t *testing.T) {
+	read := func(file string) string {
+		t.Helper()
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	settings := read("../../packaging/systemd/rowlock.service")
+	dir := regexp.MustCompile(`--audit-log-path /var/log/(\w+)/`).FindStringSubmatch(read("../../docs/audit.md"))
+	if dir == nil || !strings.Contains(settings, "\nLogsDirectory="+dir[1]+"\nLogsDirectoryMode=0700\n") {
+		t.Errorf("the log of the audit is in %q, and the unit is\n%s", dir, settings)
+	}
+}
+
 // configDefault returns a flag's default as YAML, after a space; nothing if it has none.
 func configDefault(f *pflag.Flag) string {
 	list, isList := f.Value.(pflag.SliceValue)
