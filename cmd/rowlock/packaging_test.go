@@ -72,6 +72,15 @@ func TestPackageVersions(t *testing.T) {
 	}
 }
 
+// The unit of the package hides no files of /proc that the server reads: its start would be missing among the metrics (/proc/stat), and its socket would
+// hold 128 connections that wait, whatever the system allows (/proc/sys/net/core/somaxconn).
+func TestUnitShowsTheSystem(t *testing.T) {
+	settings, err := os.ReadFile("../../packaging/systemd/rowlock.service")
+	if err != nil || regexp.MustCompile(`(?m)^ProcSubset=`).Match(settings) {
+		t.Errorf("%v, and the unit is\n%s", err, settings)
+	}
+}
+
 // The unit of the package lets the server write where the page on the audit has the log, which nobody else may read.
 func TestUnitHasTheLogOfTheAudit(t *testing.T) {
 	read := func(file string) string {
