@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,6 +32,8 @@ type conversions struct {
 	room chan struct{}
 	// single: the webhook cannot convert several objects in one request; kube-apiserver never sends more than one.
 	single atomic.Bool
+	// most is the number of objects in a request: requests without an answer halve it, a quick success doubles it.
+	most atomic.Int64
 
 	mu      sync.Mutex
 	flights map[flightKey]*flight
@@ -54,7 +57,9 @@ type flight struct {
 var errAbandoned = errors.New("the conversion was abandoned")
 
 func newConversions(d *definition) *conversions {
-	return &conversions{d: d, room: make(chan struct{}, requestsOfAll), flights: map[flightKey]*flight{}}
+	c := &conversions{d: d, room: make(chan struct{}, requestsOfAll), flights: map[flightKey]*flight{}}
+	c.most.Store(mostObjects)
+	return c
 }
 
 // enter waits until there is room for another request; leave ends the request.
@@ -132,31 +137,60 @@ func (c *conversions) book(form string, objects []*resources.Object, made [][]by
 	return flights, mine
 }
 
-// fly makes flights, all of which are done when it returns.
+// fly makes flights, all of which are done when it returns. If a request for several objects gets no answer, they are sent again with fewer others:
+// kube-apiserver gives each object a request, and a timeout, of its own. No request begins when two timeouts have passed. The results, and the number
+// of objects in a request, are kept, so the next call gets further.
 func (c *conversions) fly(ctx context.Context, t *resources.Type, all []*flight) error {
-	whole := all
-	defer c.land(whole)
-	work, going := errgroup.WithContext(ctx)
+	defer c.land(all)
+	began, most, timeout := time.Now(), c.most.Load(), c.d.lines.patience()
+	going, cancel := context.WithTimeout(ctx, 2*timeout)
+	defer cancel()
+	again, err := c.round(ctx, going, t, all)
+	if err == nil && len(again) == 0 && int64(len(all)) >= most && time.Since(began) < timeout/4 {
+		c.most.Store(min(2*most, mostObjects))
+	}
+	for len(again) > 0 && err == nil && going.Err() == nil {
+		again, err = c.round(ctx, going, t, again)
+	}
+	for _, f := range all {
+		if err != nil && unreachable(err) && !unanswered(err) && errors.Is(f.err, errAbandoned) {
+			f.err = err // another call would give the same error
+		}
+	}
+	return err
+}
+
+// round sends each of some flights in one request. It returns those whose requests were for several objects and got no answer. No request begins when
+// going has ended, or after another error, which round returns.
+func (c *conversions) round(ctx, going context.Context, t *resources.Type, all []*flight) (again []*flight, err error) {
+	work, going := errgroup.WithContext(going)
 	work.SetLimit(requestsOfOne)
-	for len(all) > 0 && going.Err() == nil {
-		n := c.batch(all)
-		flights := all[:n]
-		all = all[n:]
+	for rest := all; len(rest) > 0 && going.Err() == nil; {
+		n := c.batch(rest)
+		flights := rest[:n]
+		rest = rest[n:]
 		work.Go(func() error {
 			if err := c.enter(going); err != nil {
 				return err
 			}
 			defer c.leave()
-			return c.request(ctx, t, flights) // not cancelled if another request fails: its results are kept
+			err := c.request(ctx, t, flights) // not cancelled if another request fails: its results are kept
+			if len(flights) > 1 && unanswered(err) {
+				c.most.Store(min(c.most.Load(), int64(len(flights)/2)))
+				return nil
+			}
+			return err
 		})
 	}
-	err := work.Wait()
-	for _, f := range whole {
-		if err != nil && unreachable(err) && errors.Is(f.err, errAbandoned) {
-			f.err = err // another call would give the same error
+	if err = work.Wait(); err != nil {
+		return nil, err
+	}
+	for _, f := range all {
+		if unanswered(f.err) {
+			again = append(again, f)
 		}
 	}
-	return err
+	return again, nil
 }
 
 // land ends flights.
@@ -175,7 +209,7 @@ func (c *conversions) batch(all []*flight) int {
 		return 1
 	}
 	n, size := 0, 0
-	for n < len(all) && n < mostObjects {
+	for most := int(c.most.Load()); n < len(all) && n < most; {
 		if size += len(all[n].object.Data); n > 0 && size > mostBytes {
 			break
 		}
@@ -186,26 +220,15 @@ func (c *conversions) batch(all []*flight) int {
 
 // request makes the webhook convert the objects of some flights. It returns the first error.
 func (c *conversions) request(ctx context.Context, t *resources.Type, flights []*flight) error {
+	for _, f := range flights {
+		f.err = errAbandoned // no longer that of a request without an answer
+	}
 	converted, err := c.ask(ctx, t, flights)
 	if err != nil && ctx.Err() != nil {
 		return err // the other requests that wait for the flights call the webhook again
 	}
 	if err != nil && len(flights) > 1 && !unreachable(err) {
-		// Requests for one object each show which object the error is for, with kube-apiserver's text.
-		var failed error
-		for i := range flights {
-			err := c.request(ctx, t, flights[i:i+1])
-			if failed == nil {
-				failed = err
-			}
-			if err != nil && (unreachable(err) || ctx.Err() != nil) {
-				return err // the next request would get no answer either
-			}
-		}
-		if failed == nil {
-			c.single.Store(true)
-		}
-		return failed
+		return c.oneByOne(ctx, t, flights)
 	}
 	for i, f := range flights {
 		if err == nil {
@@ -216,8 +239,28 @@ func (c *conversions) request(ctx context.Context, t *resources.Type, flights []
 	return err
 }
 
+// oneByOne makes a request for each flight. These show which object an error is for, with kube-apiserver's text. It returns the first error.
+func (c *conversions) oneByOne(ctx context.Context, t *resources.Type, flights []*flight) (failed error) {
+	for i := range flights {
+		err := c.request(ctx, t, flights[i:i+1])
+		if failed == nil {
+			failed = err
+		}
+		if err != nil && (unreachable(err) || ctx.Err() != nil) {
+			return err // the next request would get no answer either
+		}
+	}
+	if failed == nil {
+		c.single.Store(true)
+	}
+	return failed
+}
+
 // unreachable reports whether a webhook was not called, or did not answer: by the text of net/url, which upstream's error contains.
 func unreachable(err error) bool { return strings.Contains(err.Error(), ` failed: Post "`) }
+
+// unanswered reports whether a webhook was reached, and did not answer the request: in time, or before it closed the connection.
+func unanswered(err error) bool { return errors.As(err, new(noAnswer)) }
 
 func (c *conversions) ask(ctx context.Context, t *resources.Type, flights []*flight) ([]unstructured.Unstructured, error) {
 	objects := make([]unstructured.Unstructured, len(flights))

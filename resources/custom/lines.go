@@ -1,15 +1,19 @@
 package custom
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
+	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
 
+	"github.com/rowlock/rowlock/resources"
 	"github.com/rowlock/rowlock/resources/behind"
 	"github.com/rowlock/rowlock/resources/bounded"
 )
@@ -23,6 +27,8 @@ type lines struct {
 	behind *behind.Lister
 	// loopback reaches the server itself; nil: only its Service does.
 	loopback http.RoundTripper
+	// timeout is that of a request; 0: resources.ConversionPatience.
+	timeout time.Duration
 
 	mu   sync.Mutex
 	free []*line // the most recently used one is last
@@ -32,8 +38,9 @@ type lines struct {
 type line struct {
 	of      *lines
 	factory *conversion.CRConverterFactory
-	// ctx is the context of the request that has the line.
+	// ctx is the context of the request that has the line. silent: the request got a connection, and no answer.
 	ctx        context.Context
+	silent     bool
 	converters map[lineKey]runtime.ObjectConvertor
 }
 
@@ -77,6 +84,9 @@ func (l *lines) put(n *line) {
 	defer l.mu.Unlock()
 	l.free = append(l.free, n)
 }
+
+// patience is the timeout of a request.
+func (l *lines) patience() time.Duration { return cmp.Or(l.timeout, resources.ConversionPatience) }
 
 // isSelf reports whether a Service is this server's.
 func (l *lines) isSelf(namespace, name string, port int) bool {
@@ -139,6 +149,7 @@ func (r lineResolver) wrapped(c *rest.Config, err error) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.Timeout = r.line.of.patience()
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return lineTransport{r.line, next} })
 	return c, nil
 }
@@ -153,7 +164,12 @@ type lineTransport struct {
 func (t lineTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	context.AfterFunc(t.line.ctx, cancel)
-	return t.next.RoundTrip(r.WithContext(ctx))
+	connected := false
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GetConn: func(string) { connected = false },
+		GotConn: func(httptrace.GotConnInfo) { connected = true }}) // by this goroutine
+	response, err := t.next.RoundTrip(r.WithContext(ctx))
+	t.line.silent = err != nil && connected
+	return response, err
 }
 
 // WrappedRoundTripper implements k8s.io/apimachinery/pkg/util/net.RoundTripperWrapper.

@@ -28,13 +28,19 @@ func (d *definition) ask(ctx context.Context, objects []unstructured.Unstructure
 	}
 	asking, end := context.WithCancel(ctx)
 	defer end()
-	l.ctx = asking
+	l.ctx, l.silent = asking, false
 	made, err := d.convertedBy(c, objects, to)
+	if err != nil && l.silent {
+		err = noAnswer{err}
+	}
 	if err != nil {
 		return nil, unconverted(ctx, err)
 	}
 	return made, nil
 }
+
+// noAnswer is the error of a request that reached a webhook and that the webhook did not answer.
+type noAnswer struct{ error }
 
 // unconverted is the error of a conversion by a webhook: the request's own error if its context has ended.
 func unconverted(ctx context.Context, err error) error {

@@ -1,0 +1,172 @@
+package custom
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/rowlock/rowlock/resources"
+)
+
+// slowConverter is a conversion webhook that answers requests for at most enough objects.
+type slowConverter struct {
+	*httptest.Server
+	mu     sync.Mutex
+	enough int
+	asked  []int // the numbers of objects in the requests
+}
+
+// newSlowConverter starts a webhook that fails larger requests by fail.
+func newSlowConverter(t *testing.T, enough int, fail http.HandlerFunc) *slowConverter {
+	t.Helper()
+	s := &slowConverter{enough: enough}
+	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		review := gjson.ParseBytes(data)
+		objects, to := review.Get("request.objects").Array(), review.Get("request.desiredAPIVersion").Str
+		s.mu.Lock()
+		s.asked = append(s.asked, len(objects))
+		fails := len(objects) > s.enough
+		s.mu.Unlock()
+		if fails {
+			fail(w, r)
+			return
+		}
+		var converted []json.RawMessage
+		for _, o := range objects {
+			converted = append(converted, json.RawMessage(strings.Replace(o.Raw, o.Get("apiVersion").Str, to, 1)))
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": map[string]any{
+			"uid": review.Get("request.uid").Str, "result": map[string]any{"status": "Success"}, "convertedObjects": converted}})
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// requests returns the numbers of objects in the requests since the last call, and sets how many are enough from now on.
+func (s *slowConverter) requests(enough int) []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked := s.asked
+	s.asked, s.enough = nil, enough
+	return asked
+}
+
+// convertedBy returns the type of Things in v2, which are stored in v1 and converted by a webhook.
+func convertedBy(t *testing.T, s *slowConverter, timeout time.Duration) *resources.Type {
+	t.Helper()
+	version := func(name string, storage bool) string {
+		return fmt.Sprintf(`{"name":%q,"served":true,"storage":%v,"schema":{"openAPIV3Schema":{"type":"object"}}}`, name, storage)
+	}
+	bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+	data := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.x.io","uid":"u"},"spec":{"group":"x.io","scope":"Cluster",`+
+		`"names":{"plural":"things","kind":"Thing"},"versions":[%s,%s],"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":%q,"caBundle":%q}}}},`+
+		`"status":{"storedVersions":["v1"],"acceptedNames":{"plural":"things","kind":"Thing","listKind":"ThingList"},"conditions":[{"type":"NamesAccepted","status":"True"},{"type":"Established","status":"True"}]}}`,
+		version("v1", true), version("v2", false), s.URL, bundle)
+	d, err := newDefinition(resources.NewObject(resources.Key{Resource: Resource, Name: "things.x.io"}, resources.Draft{Data: []byte(data)}, 1), nil,
+		&compiled{room: compiledRoom}, &lines{config: &Config{}, timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.types.of("v2")
+}
+
+// things makes stored Things that were not converted yet.
+func things(n int) (all []*resources.Object) {
+	for i := range n {
+		data := fmt.Sprintf(`{"apiVersion":"x.io/v1","kind":"Thing","metadata":{"name":"x%d","uid":"u"}}`, i)
+		all = append(all, resources.NewObject(resources.Key{Resource: "things.x.io", Name: fmt.Sprint("x", i)}, resources.Draft{Data: []byte(data)}, int64(i+2)))
+	}
+	return all
+}
+
+// A webhook that takes too long for a request of many objects, or closes the connection, gets fewer at a time, for each of which it has as much time.
+// Where that takes several calls, each gets further than the last. A webhook that answers quickly gets more again.
+func TestConversionsThatGetNoAnswer(t *testing.T) {
+	closes := func(linger int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			plain := conn.(*tls.Conn).NetConn()
+			_ = plain.(*net.TCPConn).SetLinger(linger)
+			_ = plain.Close()
+		}
+	}
+	for name, c := range map[string]struct {
+		timeout time.Duration
+		fail    http.HandlerFunc
+		calls   int // that are enough
+	}{
+		"late":   {2 * time.Second, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 20},
+		"closed": {0, closes(-1), 1},
+		"reset":  {0, closes(0), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hook := newSlowConverter(t, 8, c.fail)
+			v2, all := convertedBy(t, hook, c.timeout), things(100)
+			made, err := v2.Converted(t.Context(), all)
+			for n := 1; err != nil && n < c.calls; n++ {
+				made, err = v2.Converted(t.Context(), all)
+			}
+			if err != nil {
+				t.Fatalf("%v, after requests for %v objects", err, hook.requests(8))
+			}
+			for i, data := range made {
+				if v := gjson.ParseBytes(data); v.Get("apiVersion").Str != "x.io/v2" || v.Get("metadata.name").Str != all[i].Name {
+					t.Fatalf("%s is converted to %s", all[i].Data, data)
+				}
+			}
+			hook.requests(mostObjects)
+			if _, err := v2.Converted(t.Context(), things(20)); err != nil {
+				t.Fatal(err)
+			}
+			if asked := hook.requests(mostObjects); len(asked) < 3 {
+				t.Errorf("the next 20 objects are in requests for %v", asked)
+			}
+			if c.timeout > 0 {
+				return
+			}
+			for range 10 {
+				if _, err := v2.Converted(t.Context(), things(2*mostObjects)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			hook.requests(mostObjects)
+			if _, err := v2.Converted(t.Context(), things(mostObjects)); err != nil {
+				t.Fatal(err)
+			}
+			if asked := hook.requests(mostObjects); len(asked) != 1 {
+				t.Errorf("when it has long been quick, %d objects are in requests for %v", mostObjects, asked)
+			}
+		})
+	}
+}
+
+// A webhook without a server gets no request for fewer objects: they would have no answer either.
+func TestConversionsByNobody(t *testing.T) {
+	hook := newSlowConverter(t, 0, nil)
+	v2, all := convertedBy(t, hook, 0), things(20)
+	hook.Close()
+	_, err := v2.Converted(t.Context(), all)
+	if err == nil || unanswered(err) || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("%v", err)
+	}
+}
