@@ -119,14 +119,14 @@ var lastType atomic.Int64
 
 // FormID returns the id under which an object keeps an encoding that this type has made. Built-in types never change, so their id
 // is the name. Another type may be replaced by one that encodes the same object differently; the forms of the earlier type are
-// then dropped. They stay if bytes is set and both types have one Form, which says that the bytes of objects are the same, but not
-// the columns.
+// then dropped. They stay if bytes is set and both types have one Form and one Conversion, which says that the bytes of objects are
+// the same, but not the columns.
 func (t *Type) FormID(name string, bytes bool) string {
 	switch {
 	case !t.Untyped:
 		return name
 	case bytes && t.Form != "":
-		return name + ofType + t.Form
+		return name + ofType + t.Form + ofType + t.Conversion
 	}
 	t.serial.once.Do(func() { t.serial.n = lastType.Add(1) })
 	return name + ofType + "#" + strconv.FormatInt(t.serial.n, 10)

@@ -115,6 +115,10 @@ func TestFormID(t *testing.T) {
 	if one.FormID("json", true) != two.FormID("json", true) || first == two.FormID("cells", false) || first != one.FormID("cells", false) {
 		t.Error("the ids of two types of one form are wrong")
 	}
+	again := &Type{Untyped: true, Form: "f", Conversion: "2"}
+	if one.FormID("json", true) == again.FormID("json", true) || formName(one.FormID("json", true)) != formName(again.FormID("json", true)) {
+		t.Error("an object that is converted again keeps its encoding, or keeps two")
+	}
 	if (&Type{Form: "f"}).FormID("cells", false) != "cells" {
 		t.Error("a built-in type has an id of its own")
 	}

@@ -151,6 +151,18 @@ const ConvertedForm = "converted"
 // ConvertedIn is the id of that form in the version of the type.
 func (t *Type) ConvertedIn() string { return t.FormID(ConvertedForm+" "+t.Hub.String(), true) }
 
+// ConvertedEarlier returns that form of an object from before another Conversion; nil: it has none.
+func (t *Type) ConvertedEarlier(o *Object) []byte {
+	id := t.ConvertedIn()
+	of := strings.TrimSuffix(id, t.Conversion)
+	for f := o.forms.head.Load(); f != nil; f = f.next {
+		if f.id != id && strings.HasPrefix(f.id, of) {
+			return f.data
+		}
+	}
+	return nil
+}
+
 // isConverted reports whether an id is one of ConvertedIn.
 func isConverted(id string) bool { return strings.HasPrefix(id, ConvertedForm+" ") }
 

@@ -90,6 +90,9 @@ type Type struct {
 	//
 	// Errors: those of ctx, and the error of the conversion, in words for clients.
 	Converted func(ctx context.Context, objects []*Object) ([][]byte, error)
+	// Conversion identifies results of the webhook. A type that replaces one of the same Form with another Conversion has the objects converted again,
+	// usually to the same bytes, so watches go on.
+	Conversion string
 
 	// Equivalents are the versions in which admission may ask for objects, for a type with versions that are not served. Nil: they are the
 	// versions of the catalog.

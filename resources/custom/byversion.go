@@ -9,7 +9,9 @@ type ofVersion[T any] struct {
 	is      T
 }
 
-// find returns the value of a version.
+// find returns the value of a version. Not inlined, because the many calls would take kilobytes of the binary.
+//
+//go:noinline
 func (b byVersion[T]) find(version string) (is T, there bool) {
 	for i := range b {
 		if b[i].version == version {
@@ -26,6 +28,8 @@ func (b byVersion[T]) of(version string) T {
 }
 
 // set sets the value of a version.
+//
+//go:noinline
 func (b *byVersion[T]) set(version string, is T) {
 	for i := range *b {
 		if (*b)[i].version == version {

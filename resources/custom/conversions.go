@@ -1,6 +1,7 @@
 package custom
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -281,7 +282,8 @@ func (c *conversions) ask(ctx context.Context, t *resources.Type, flights []*fli
 // keep encodes the webhook's result for an object, and keeps it with the object. The kind is the object's own, as upstream's converter has checked:
 // the definition's or, in history, that of an earlier definition.
 func (c *conversions) keep(t *resources.Type, f *flight, object map[string]any) ([]byte, error) {
-	return f.object.Form(f.form, func() ([]byte, error) {
+	earlier := t.ConvertedEarlier(f.object)
+	data, err := f.object.Form(f.form, func() ([]byte, error) {
 		object["apiVersion"] = t.Hub.String()
 		u := &unstructured.Unstructured{Object: object}
 		if err := c.d.settle(u); err != nil {
@@ -289,4 +291,8 @@ func (c *conversions) keep(t *resources.Type, f *flight, object map[string]any) 
 		}
 		return json.Marshal(u.Object)
 	})
+	if err == nil && earlier != nil && !bytes.Equal(data, earlier) && c.d.differs != nil {
+		c.d.differs(t)
+	}
+	return data, err
 }

@@ -40,6 +40,8 @@ type definition struct {
 	// conversions are the conversions by its webhook, which lines connects to; nil: there is no webhook.
 	conversions *conversions
 	lines       *lines
+	// differs is called with a type for which the webhook gives other bytes of an object than before a change of the definition.
+	differs func(*resources.Type)
 	// who identifies the webhook.
 	who    string
 	origin origin
@@ -182,6 +184,7 @@ func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *
 	t.Requires = &resources.Requirement{Key: d.key, Revision: d.revision}
 	t.Current = func(o *resources.Object) bool { return d.current(t, o) }
 	if d.conversions != nil {
+		t.Conversion = resources.FormatRevision(crd.Generation) // a corrected webhook may have come with any change of the spec
 		t.Converted = func(ctx context.Context, objects []*resources.Object) ([][]byte, error) {
 			return d.conversions.of(ctx, t, objects)
 		}

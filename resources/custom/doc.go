@@ -23,6 +23,7 @@
 //	webhook.go      conversion by webhook
 //	lines.go        requests to conversion webhooks
 //	conversions.go  conversions of many objects at once, each kept with its object
+//	renewed.go      conversions that are made again when the definition has changed
 //	current.go      whether an object is stored as it is shown
 //	allocate.go     the writes that accompany a definition
 //	form.go         which definitions show objects by the same bytes; sieve.go: fields that a version does not have make no difference
@@ -43,8 +44,9 @@
 //   - Two definitions of a group never accept the same name: every write that allocates or frees names raises the group's own
 //     row, on condition that no other write did.
 //   - A version that keeps its form while its definition changes (resources.Type.Form) shows every stored object by the same bytes
-//     as before: watches of it go on, and results derived from objects are used again. A watch begins at no revision at which
-//     the version may have shown other bytes (resources.Type.Since).
+//     as before: watches of it go on, and results derived from objects are used again. Where a webhook converts, results are made
+//     again when the spec changes, and the version gets another form with the first one that differs. A watch begins at no revision
+//     at which the version may have shown other bytes (resources.Type.Since).
 //   - A definition is removed with the last of its objects, and none is created once it is being deleted. A definition that is
 //     created again under the name finds no objects.
 package custom

@@ -76,5 +76,8 @@ func (d *Definitions) read(o *resources.Object) *definition {
 		d.Logger.Error("a custom resource definition is not served", "name", o.Name, "error", err)
 		return emptyDefinition(o)
 	}
+	if def.conversions != nil {
+		def.differs = func(t *resources.Type) { d.reshow(def.name, t) }
+	}
 	return def
 }
