@@ -31,7 +31,11 @@ func (s *Server) healthChecks(path string) []health.Check {
 		checks = append(checks, loopbackCertificate)
 	}
 	for _, name := range s.finished {
-		checks = append(checks, health.Finished("poststarthook/"+name))
+		c := health.Finished("poststarthook/" + name)
+		if name == discoveryHook && s.Aggregator != nil {
+			c.Run = s.discoveryComplete
+		}
+		checks = append(checks, c)
 	}
 	if path == "readyz" {
 		checks = append(checks, health.Check{Name: "shutdown", Run: s.notDraining})
@@ -90,9 +94,12 @@ func storeChecks(path string, c health.Check) []health.Check {
 	return checks
 }
 
-// Hooks are the names of the post-start hooks that New finishes.
+// Hooks are the names of the post-start hooks that New finishes, and of discoveryHook.
 var Hooks = []string{"storage-readiness", "start-apiserver-admission-initializer", "generic-apiserver-start-informers", "start-kube-aggregator-informers",
-	"storage-object-count-tracker-hook", "apiservice-discovery-controller", "apiservice-openapi-controller", "apiservice-openapiv3-controller"}
+	"storage-object-count-tracker-hook", discoveryHook, "apiservice-openapi-controller", "apiservice-openapiv3-controller"}
+
+// discoveryHook is the hook that ends, some time after New, when all servers of APIServices were asked what they serve.
+const discoveryHook = "apiservice-discovery-controller"
 
 // flowHooks are the post-start hooks of the limits on requests, with or without priority and fairness.
 func flowHooks(unfair bool) []string {
@@ -104,6 +111,13 @@ func flowHooks(unfair bool) []string {
 
 // definitionHooks are the post-start hooks of a server with CustomResourceDefinitions.
 var definitionHooks = []string{"start-apiextensions-informers", "start-apiextensions-controllers", "crd-informer-synced"}
+
+func (s *Server) discoveryComplete(*http.Request) error {
+	if !s.Aggregator.Asked() {
+		return errNotDone
+	}
+	return nil
+}
 
 func (s *Server) notDraining(*http.Request) error {
 	select {

@@ -107,6 +107,9 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err := p.certificates.WriteKubeconfig(localURL(address)); err != nil {
 		return err
 	}
+	if err := store.Await(ctx, func() error { return p.aggregator.Prepare(ctx) }); err != nil {
+		return err
+	}
 	in.ready = true
 	p.server.Admit() // before the server is reported as ready
 	return p.run(ctx, serving, served, running{address, plane, network, keepBackups}, stdout)

@@ -75,7 +75,7 @@ type Aggregator struct {
 	unavailable  *prometheus.CounterVec
 }
 
-// New returns an Aggregator that does not poll discovery yet; see Run.
+// New returns an Aggregator that does not poll discovery yet; see Prepare and Run.
 func New(c Config) *Aggregator {
 	a := &Aggregator{Config: c, behind: behind.New(c.Store, c.Registry), unavailable: newUnavailableCounter()}
 	a.sources.owner, a.sources.all = a, map[string]*source{}

@@ -163,6 +163,7 @@ type fixture struct {
 	// stopControllers ends the background requests to the extension.
 	stopControllers func()
 	registry        *resources.Registry
+	aggregator      *aggregate.Aggregator
 	// proxy returns the certificate of the front proxy.
 	proxy func() *tls.Certificate
 	ext   *extension
@@ -191,7 +192,7 @@ func newFixture(t testing.TB) *fixture {
 			ServiceRouting: behind.ToReady})
 		c.Aggregator = aggregator
 	})
-	f.server, f.store, f.registry = s, c.Store, c.Registry
+	f.server, f.store, f.registry, f.aggregator = s, c.Store, c.Registry, aggregator
 	plane := controlplane.New(controlplane.Config{Registry: c.Registry, Store: c.Store, Pipeline: c.Pipeline, Logger: c.Logger, Front: s})
 	if err := plane.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)

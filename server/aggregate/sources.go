@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -40,12 +41,55 @@ func (a *Aggregator) Run(ctx context.Context) {
 	s.work.Wait()
 }
 
+// Prepare makes discovery contain the versions of all APIServices, those of other servers as Stale until Run has asked these. It comes before the first
+// request. Its errors are those of resources.Reader.
+func (a *Aggregator) Prepare(ctx context.Context) error {
+	t, ok := a.Registry.CatalogOf(ctx).Type(apiServicesResource)
+	if !ok {
+		return nil
+	}
+	all, err := a.Store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.Any})
+	if err != nil {
+		return err
+	}
+	s := &a.sources
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.untried = map[string]bool{}
+	all.Ascend("", "", func(o *resources.Object) bool {
+		if !bytes.Contains(o.Data, []byte(`"service":`)) {
+			return true // there may be thousands without a Service
+		}
+		obj, err := t.DecodeStored(o)
+		if err != nil {
+			return true // Run reports it
+		}
+		if is := obj.(*apiregistrationv1.APIService); isRemote(is) {
+			s.add(is)
+			s.untried[is.Name] = true
+		}
+		return true
+	})
+	s.publish()
+	return nil
+}
+
+// Asked reports whether each server that Prepare has found was asked for its discovery, which takes some seconds where one does not answer.
+func (a *Aggregator) Asked() bool {
+	s := &a.sources
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.untried) == 0
+}
+
 // sources are the APIServices with a Service. It is a follow.Handler.
 type sources struct {
 	owner *Aggregator
 	ctx   context.Context // of Run
 	work  sync.WaitGroup
 
+	// untried are the APIServices of Prepare whose servers were not asked yet. mu guards it.
+	untried map[string]bool
 	// gone are the APIServices that existed before history was lost and had no event since. Only the follower uses it.
 	gone map[string]bool
 	// mu guards all, and the fields of each source except its channel.
@@ -56,8 +100,8 @@ type sources struct {
 // source is an APIService with a Service.
 type source struct {
 	is   *apiregistrationv1.APIService
-	wake chan struct{} // triggers a request at once
-	stop context.CancelFunc
+	wake chan struct{}      // triggers a request at once
+	stop context.CancelFunc // nil: it is not polled yet
 	// said is the last answer of its server, and etag the ETag of that answer.
 	said *apidiscoveryv2.APIVersionDiscovery
 	etag string
@@ -96,12 +140,17 @@ func (s *sources) Observe(events []*resources.Event) {
 			s.owner.Logger.Error("an APIService cannot be read", "name", name, "error", err)
 			continue
 		}
-		if is := obj.(*apiregistrationv1.APIService); is.Spec.Service != nil && is.Spec.Group != "" {
+		if is := obj.(*apiregistrationv1.APIService); isRemote(is) {
 			s.put(is)
 		} else {
 			s.remove(name)
 		}
 	}
+}
+
+// isRemote reports whether another server serves the version of an APIService.
+func isRemote(is *apiregistrationv1.APIService) bool {
+	return is.Spec.Service != nil && is.Spec.Group != ""
 }
 
 // Turn implements follow.Handler.
@@ -123,14 +172,8 @@ func (s *sources) Turn(_ context.Context, t follow.Turn) (time.Duration, error) 
 func (s *sources) put(is *apiregistrationv1.APIService) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	src, known := s.all[is.Name]
-	if !known {
-		src = &source{wake: make(chan struct{}, 1),
-			described: s.owner.newDescription(schema.GroupVersion{Group: is.Spec.Group, Version: is.Spec.Version})}
-		s.all[is.Name] = src
-	}
-	src.is = is
-	if known {
+	src := s.add(is)
+	if src.stop != nil {
 		select {
 		case src.wake <- struct{}{}:
 		default: // a request is already due
@@ -142,12 +185,27 @@ func (s *sources) put(is *apiregistrationv1.APIService) {
 	s.work.Go(func() { s.keep(ctx, src) })
 }
 
+// add returns the source of an APIService, which may be a new one. The caller holds s.mu.
+func (s *sources) add(is *apiregistrationv1.APIService) *source {
+	src := s.all[is.Name]
+	if src == nil {
+		src = &source{wake: make(chan struct{}, 1),
+			described: s.owner.newDescription(schema.GroupVersion{Group: is.Spec.Group, Version: is.Spec.Version})}
+		s.all[is.Name] = src
+	}
+	src.is = is
+	return src
+}
+
 func (s *sources) remove(name string) {
 	s.owner.forget(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.untried, name)
 	if src, ok := s.all[name]; ok {
-		src.stop()
+		if src.stop != nil {
+			src.stop()
+		}
 		delete(s.all, name)
 	}
 }
@@ -198,6 +256,7 @@ func (s *sources) refresh(ctx context.Context, src *source) bool {
 		s.owner.Logger.Debug("a server does not say what it serves", "version", gv, "error", err)
 	}
 	src.fresh = err == nil
+	delete(s.untried, src.is.Name)
 	s.publish()
 	return src.fresh
 }
