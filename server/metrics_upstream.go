@@ -20,7 +20,7 @@ var upstreamFamilies = []string{
 	"apiserver_flowcontrol_", "apiserver_request_terminations_total", "apiserver_request_aborts_total", "apiserver_tls_handshake_errors_total",
 	"apiserver_storage_transformation_", "apiserver_storage_envelope_transformation_", "apiserver_storage_data_key_generation_",
 	"apiserver_envelope_encryption_", "apiserver_encryption_config_controller_",
-	"aggregator_discovery_aggregation_", "kube_apiserver_pod_logs_", "apiserver_certificates_registry_", "apiserver_stream_", "apiserver_websocket_streaming_",
+	"aggregator_discovery_aggregation_", "apiserver_kube_aggregator_x509_", "kube_apiserver_pod_logs_", "apiserver_certificates_registry_", "apiserver_stream_", "apiserver_websocket_streaming_",
 	"kube_apiserver_clusterip_allocator_allocation_", "kube_apiserver_nodeport_allocator_allocation_", // gauges: builtin.ServiceMetrics
 }
 

@@ -17,6 +17,13 @@ var (
 	// PodLogsUntrusted counts the requests for logs of Pods that failed at the certificate of the kubelet.
 	PodLogsUntrusted = base.NewCounter(&base.CounterOpts{Name: "kube_apiserver_pod_logs_backend_tls_failure_total",
 		Help: "Total number of requests for pods/logs that failed due to kubelet server TLS verification", StabilityLevel: base.ALPHA})
+	// ServersWithoutSAN and ServersWithSHA1 count the requests to aggregated API servers with outdated certificates, and those that failed at one.
+	ServersWithoutSAN = base.NewCounter(&base.CounterOpts{Name: "apiserver_kube_aggregator_x509_missing_san_total", Help: "Counts the number of requests to servers missing SAN extension " +
+		"in their serving certificate OR the number of connection failures due to the lack of x509 certificate SAN extension missing " +
+		"(either/or, based on the runtime environment)", StabilityLevel: base.ALPHA})
+	ServersWithSHA1 = base.NewCounter(&base.CounterOpts{Name: "apiserver_kube_aggregator_x509_insecure_sha1_total", Help: "Counts the number of requests to servers with insecure SHA1 " +
+		"signatures in their serving certificate OR the number of connection failures due to the insecure SHA1 signatures " +
+		"(either/or, based on the runtime environment)", StabilityLevel: base.ALPHA})
 	podLogs = base.NewCounterVec(&base.CounterOpts{Name: "kube_apiserver_pod_logs_insecure_backend_total",
 		Help: "Total number of requests for pods/logs sliced by usage type: enforce_tls, skip_tls_allowed, skip_tls_denied", StabilityLevel: base.ALPHA},
 		[]string{"usage"})
@@ -36,7 +43,7 @@ var (
 
 // CountKept registers the counters above, and those of upstream's proxies for streams through WebSockets.
 var CountKept = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(DiscoveriesMade, PodLogsUntrusted, podLogs, NodePortRepairsFailed, nodePortErrors, requestedDurations, honoredDurations)
+	legacyregistry.MustRegister(DiscoveriesMade, ServersWithoutSAN, ServersWithSHA1, PodLogsUntrusted, podLogs, NodePortRepairsFailed, nodePortErrors, requestedDurations, honoredDurations)
 	proxies.Register()
 })
 

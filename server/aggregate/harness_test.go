@@ -50,6 +50,8 @@ type extension struct {
 	documents sync.Map
 	// event is sent on a watch.
 	event chan string
+	// certificate replaces its own, if it is set.
+	certificate atomic.Pointer[tls.Certificate]
 	// before is called with each request, if it is set.
 	before atomic.Pointer[func(*http.Request)]
 	// left has the reason why the context of a watch ended.
@@ -74,6 +76,13 @@ func newExtension(t testing.TB, proxies *x509.CertPool) *extension {
 	e.Server = httptest.NewUnstartedServer(http.HandlerFunc(e.serve))
 	e.TLS = own.TLSConfig()
 	e.TLS.GetConfigForClient = nil
+	usual := e.TLS.GetCertificate
+	e.TLS.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if c := e.certificate.Load(); c != nil {
+			return c, nil
+		}
+		return usual(hello)
+	}
 	e.TLS.ClientAuth, e.TLS.ClientCAs = tls.RequireAndVerifyClientCert, proxies
 	e.EnableHTTP2 = true
 	e.Config.ErrorLog = nil

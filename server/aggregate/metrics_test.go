@@ -1,47 +1,86 @@
 package aggregate_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
 )
+
+// metric returns the value of a metric with its labels; empty: there is none.
+func (f *fixture) metric(name string) string {
+	f.Helper()
+	for line := range strings.Lines(f.must("GET", "/metrics", "")) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
+			return value
+		}
+	}
+	return ""
+}
 
 // The metrics say which APIServices are unavailable, and how often one has become so.
 func TestMetrics(t *testing.T) {
 	f := newFixture(t)
 	f.register()
 	f.condition("Passed")
-	metric := func(name string) string {
-		t.Helper()
-		for line := range strings.Lines(f.must("GET", "/metrics", "")) {
-			if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
-				return value
-			}
-		}
-		return ""
-	}
 	const gauge = `aggregator_unavailable_apiservice{name="v1.apples.example.com"}`
 	const counter = `aggregator_unavailable_apiservice_total{name="v1.apples.example.com",reason="ServiceNotFound"}`
-	if g, c := metric(gauge), metric(counter); g != "0" || c != "" {
+	if g, c := f.metric(gauge), f.metric(counter); g != "0" || c != "" {
 		t.Errorf("while it is available: %q, %q", g, c)
 	}
 	f.must("DELETE", "/api/v1/namespaces/default/services/ext", "")
 	f.condition("ServiceNotFound")
-	for until := time.Now().Add(patience); metric(counter) == "" && time.Now().Before(until); { // the counter increases after the write of the status
+	for until := time.Now().Add(patience); f.metric(counter) == "" && time.Now().Before(until); { // the counter increases after the write of the status
 		time.Sleep(time.Millisecond)
 	}
-	if g, c := metric(gauge), metric(counter); g != "1" || c != "1" {
+	if g, c := f.metric(gauge), f.metric(counter); g != "1" || c != "1" {
 		t.Errorf("while it is not: %q, %q", g, c)
 	}
 	const failed = `apiserver_request_terminations_total{code="503",component="aggregator",group="apples.example.com",resource="apples",scope="cluster",` +
 		`subresource="",verb="LIST",version="v1"}`
-	before := metric(failed) // of all servers in the process
+	before := f.metric(failed) // of all servers in the process
 	f.send("GET", "/apis/apples.example.com/v1/apples", "")
-	if now := metric(failed); now == "" || now == before {
+	if now := f.metric(failed); now == "" || now == before {
 		t.Errorf("a request that is not passed on: %q, then %q", before, now)
 	}
 	f.must("DELETE", apiServices+"/v1.apples.example.com", "")
-	if g := metric(gauge); g != "" {
+	if g := f.metric(gauge); g != "" {
 		t.Errorf("after it: %q", g)
+	}
+}
+
+// Requests to a server whose certificate names no host in the form of today are counted, on the connections of short reads and on the others.
+func TestCertificatesOfOtherServersAreCounted(t *testing.T) {
+	f := newFixture(t)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ext.default.svc"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.ext.certificate.Store(&tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key})
+	f.service()
+	f.must("POST", apiServices, fmt.Sprintf(`{"metadata":{"name":"v1.apples.example.com"},"spec":{"group":"apples.example.com","version":"v1","groupPriorityMinimum":2000,
+		"versionPriority":10,"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"ext","port":%d}}}`, f.ext.port()))
+	f.condition("Passed")
+	for name, method := range map[string]string{"a short read": "GET", "a write": "POST"} {
+		before := f.metric("apiserver_kube_aggregator_x509_missing_san_total") // of all servers in the process
+		f.must(method, apples+"/apples", "")
+		if now := f.metric("apiserver_kube_aggregator_x509_missing_san_total"); now == "" || now == before {
+			t.Errorf("after %s there are %q, and were %q", name, now, before)
+		}
+	}
+	if n := f.metric("apiserver_kube_aggregator_x509_insecure_sha1_total"); n == "" {
+		t.Error("signatures are not counted")
 	}
 }

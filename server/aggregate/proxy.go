@@ -57,7 +57,7 @@ func (b *Backend) pass(w http.ResponseWriter, r *http.Request) {
 		// An upgrade dials the connection itself; the transport does not send its headers.
 		transport.SetAuthProxyHeaders(sent, who.GetName(), uid, who.GetGroups(), who.GetExtra())
 	}
-	by, done := b.reads.of(r, b.transport)
+	by, done := b.reads.of(r)
 	defer done()
 	through := transport.NewAuthProxyRoundTripper(who.GetName(), uid, who.GetGroups(), who.GetExtra(), by)
 	h := proxy.NewUpgradeAwareHandler(location, through, true, upgrade, responder{})

@@ -6,7 +6,13 @@ import (
 	"time"
 
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/util/x509metrics"
+
+	"github.com/rowlock/rowlock/resources/upstream"
 )
+
+// counted makes a transport count the requests to servers with outdated certificates, as upstream's does.
+var counted = x509metrics.NewDeprecatedCertificateRoundTripperWrapperConstructor(upstream.ServersWithoutSAN, upstream.ServersWithSHA1)
 
 // mostReaders is how many reads use connections of their own at the same time.
 const mostReaders = 25
@@ -17,6 +23,8 @@ const mostReaders = 25
 type readers struct {
 	plain *http.Transport
 	busy  atomic.Int64
+	// reads and others are the transports for the requests of clients.
+	reads, others http.RoundTripper
 }
 
 // newReaders creates connections with the settings of shared.
@@ -27,20 +35,20 @@ func newReaders(shared *http.Transport) *readers {
 	plain.Protocols = new(http.Protocols)
 	plain.Protocols.SetHTTP1(true)
 	plain.MaxIdleConnsPerHost, plain.IdleConnTimeout = mostReaders, 30*time.Second
-	return &readers{plain: plain}
+	return &readers{plain: plain, reads: counted(plain), others: counted(shared)}
 }
 
 // of returns the transport for a request; done has to be called after the answer.
-func (s *readers) of(r *http.Request, shared *http.Transport) (by *http.Transport, done func()) {
+func (s *readers) of(r *http.Request) (by http.RoundTripper, done func()) {
 	info, known := genericapirequest.RequestInfoFrom(r.Context())
 	if !known || !short(r.Method, info) {
-		return shared, func() {}
+		return s.others, func() {}
 	}
 	if s.busy.Add(1) > mostReaders {
 		s.busy.Add(-1)
-		return shared, func() {}
+		return s.others, func() {}
 	}
-	return s.plain, func() { s.busy.Add(-1) }
+	return s.reads, func() { s.busy.Add(-1) }
 }
 
 // short tells whether a request is a read that is answered at once.

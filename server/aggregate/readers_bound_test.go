@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -10,14 +11,13 @@ import (
 
 // At most mostReaders reads have connections of their own at a time; when one has ended, the next one gets its connection.
 func TestReadersAreBounded(t *testing.T) {
-	shared := &http.Transport{}
-	s := &readers{plain: &http.Transport{}}
+	s := newReaders(&http.Transport{TLSClientConfig: &tls.Config{}})
 	info := &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: "list"}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r = r.WithContext(genericapirequest.WithRequestInfo(r.Context(), info))
-	take := func(want *http.Transport) func() {
+	take := func(want http.RoundTripper) func() {
 		t.Helper()
-		by, done := s.of(r, shared)
+		by, done := s.of(r)
 		if by != want {
 			t.Error("it goes over the wrong connections")
 		}
@@ -25,12 +25,12 @@ func TestReadersAreBounded(t *testing.T) {
 	}
 	var done func()
 	for range mostReaders {
-		done = take(s.plain)
+		done = take(s.reads)
 	}
-	take(shared)()
+	take(s.others)()
 	done()
-	take(s.plain)
+	take(s.reads)
 	info.Verb = "watch"
 	done()
-	take(shared)()
+	take(s.others)()
 }
