@@ -196,11 +196,15 @@ func (o *kubeconfigOptions) credentials(cmd *cobra.Command, who *clientcmdapi.Au
 	return err
 }
 
-// tellEarlyEnd reports a certificate with a shorter lifetime than was asked for: the signer limits it (--cluster-signing-duration).
+// tellEarlyEnd reports a certificate with a shorter lifetime than was asked for: the signer limits it (--cluster-signing-duration). One of eight hours
+// or more always ends five minutes early, because it begins five minutes before it is signed.
 func (o *kubeconfigOptions) tellEarlyEnd(cmd *cobra.Command, certificate []byte) {
-	const rounding = time.Minute
+	early := time.Minute // the time since it was signed
+	if o.ttl >= 8*time.Hour {
+		early += 5 * time.Minute
+	}
 	all, err := cert.ParseCertsPEM(certificate)
-	if err == nil && all[0].NotAfter.Before(time.Now().Add(o.ttl-rounding)) {
+	if err == nil && all[0].NotAfter.Before(time.Now().Add(o.ttl-early)) {
 		cmd.PrintErrf("the server made a certificate that is good until %s, which is less than --ttl\n", all[0].NotAfter.UTC().Format(time.RFC3339))
 	}
 }

@@ -147,7 +147,7 @@ func TestKubeconfigOfUsers(t *testing.T) {
 		!strings.Contains(stderr, "use --token, or --data-dir") {
 		t.Errorf("a certificate of system:masters by a CertificateSigningRequest: %d %q", code, stderr)
 	}
-	for ttl, told := range map[string]bool{"1h": false, "99999h": true} {
+	for ttl, told := range map[string]bool{"1h": false, "720h": false, "99999h": true} {
 		code, _, stderr := command(t, "kubeconfig", "--kubeconfig", p.kubeconfig, "--user", "jane", "--ttl", ttl)
 		if code != 0 || strings.Contains(stderr, "which is less than --ttl") != told {
 			t.Errorf("--ttl %s: %d %q", ttl, code, stderr)
