@@ -173,7 +173,7 @@ compare: ## Send the tables of e2e/testdata/sections, the published objects, wha
 extensions: ## Kubernetes' sample-apiserver and metrics-server behind APIServices, as they are published
 	E2E_EXTENSIONS=1 $(go_test) -count=1 -run "TestSampleAPIServer|TestMetricsServer" ./e2e
 
-conformance: ## Upstream's own end-to-end tests that need no nodes, kube-controller-manager on top (ARGS='-only Watchers')
+conformance: ## Upstream's own end-to-end tests of the API, kube-controller-manager on top; on Linux (ARGS='-only Watchers')
 	go run ./e2e/conformance $(ARGS)
 
 check-histories: ## Let clients work while faults are injected, and verify every answer and event; see docs/reliability.md (ARGS='-duration 10m -databases sqlite -faults kill,stop')
@@ -319,6 +319,10 @@ bin/kubectl bin/kube-apiserver bin/kube-controller-manager: e2e/peers/kubernetes
 # Upstream's end-to-end tests.
 bin/e2e.test: e2e/peers/kubernetes/go.mod
 	go test -C e2e/peers/kubernetes -c -ldflags '-s -w $(kubernetes_ld)' -o $(CURDIR)/$@ k8s.io/kubernetes/test/e2e
+
+# The program of the images that most of them run in Pods.
+bin/agnhost: e2e/peers/kubernetes/go.mod
+	go build -C e2e/peers/kubernetes -ldflags '-s -w' -o $(CURDIR)/$@ k8s.io/kubernetes/test/images/agnhost
 
 bin/etcd: e2e/peers/etcd/go.mod
 	go build -C e2e/peers/etcd -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
