@@ -123,13 +123,9 @@ func verifyStore(ctx context.Context, store *sqlstore.Options, dataDir string, o
 			fmt.Fprintf(out, "%s: %s\n    %s\n", harmless(f.Where), harmless(f.What), f.Do)
 		}
 	}
-	pki.CheckFiles(dataDir, func(file string, err error, do string) {
-		if errors.Is(err, fs.ErrPermission) {
-			fmt.Fprintf(out, "%s was not checked: %v\n", file, err)
-			return
-		}
-		found(sqlstore.Finding{Where: "file " + file, What: strings.ReplaceAll(err.Error(), dataDir+"/", ""), Do: do})
-	})
+	if err := checkKeys(ctx, source, dataDir, out, found); err != nil {
+		return err
+	}
 	options := sqlstore.VerifyOptions{Decode: types.check, DecodePast: types.checkPast, HasLifetime: types.haveLifetime, Found: found}
 	if store.Transformers != nil {
 		options.Plain = source.Decrypt
@@ -152,6 +148,25 @@ func verifyStore(ctx context.Context, store *sqlstore.Options, dataDir string, o
 		return fmt.Errorf("the store is not whole: %s", wrong)
 	}
 	fmt.Fprintln(out, "nothing is wrong.")
+	return nil
+}
+
+// checkKeys checks the keys and certificates of a data directory.
+func checkKeys(ctx context.Context, source *sqlstore.Source, dataDir string, out io.Writer, found func(sqlstore.Finding)) error {
+	var stored []string
+	if err := source.Objects(ctx, pki.AuthoritiesResource, func(r sqlstore.Row) error {
+		stored = append(stored, r.Name)
+		return nil
+	}); err != nil {
+		return err
+	}
+	pki.CheckFiles(dataDir, stored, source.State().Kind == "postgres", func(file string, err error, do string) {
+		if errors.Is(err, fs.ErrPermission) {
+			fmt.Fprintf(out, "%s was not checked: %v\n", file, err)
+			return
+		}
+		found(sqlstore.Finding{Where: "file " + file, What: strings.ReplaceAll(err.Error(), dataDir+"/", ""), Do: do})
+	})
 	return nil
 }
 

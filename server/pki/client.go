@@ -25,7 +25,7 @@ func IssueClient(dataDir, user string, groups []string, now time.Time, lifetime 
 	case ca == nil || ca.cert == nil:
 		return nil, nil, fmt.Errorf("%w in %s", ErrNoAuthority, dataDir)
 	case !ca.fits():
-		return nil, nil, errMisfit(base)
+		return nil, nil, misfitError(base)
 	}
 	end := now.Add(lifetime)
 	if end.After(ca.cert.NotAfter) {

@@ -88,8 +88,12 @@ func readKeyPair(base string) (*keyPair, error) {
 	return &keyPair{cert: certs[0], key: key}, nil
 }
 
-// errMisfit says that the files of readKeyPair do not belong together.
-func errMisfit(base string) error { return fmt.Errorf("%s.key is not the key of %s.crt", base, base) }
+// misfitError says that the files of readKeyPair do not belong together. It has their path without its extension.
+type misfitError string
+
+func (base misfitError) Error() string {
+	return fmt.Sprintf("%s.key is not the key of %[1]s.crt", string(base))
+}
 
 // write writes the key before the certificate: if it is interrupted, the key is left without a certificate, which a
 // renewal completes.

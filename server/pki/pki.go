@@ -325,7 +325,7 @@ func (p *PKI) refreshCA(a authority, known *keyPair, now time.Time) (*keyPair, e
 		return known, nil
 	}
 	if ca != nil && ca.cert != nil && !ca.fits() {
-		return nil, errMisfit(base)
+		return nil, misfitError(base)
 	}
 	if ca.current(now) {
 		if known != nil && known.cert.Equal(ca.cert) {

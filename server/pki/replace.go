@@ -68,7 +68,9 @@ func ReplaceAuthority(ctx context.Context, dataDir, name string, rows *resources
 
 // next is the file with an authority that takes the place of the present one at the next start. It has both the key and the certificate, so that it
 // is written whole or not at all.
-func (p *PKI) next(a authority) string { return p.base(a) + ".next.pem" }
+func (p *PKI) next(a authority) string { return nextOf(p.base(a)) }
+
+func nextOf(base string) string { return base + ".next.pem" }
 
 // useNext makes the authority of the file next the present one. If it is interrupted, the next start repeats it.
 func (p *PKI) useNext(a authority) error {

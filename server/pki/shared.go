@@ -9,9 +9,13 @@ import (
 	"github.com/rowlock/rowlock/resources"
 )
 
-// key is the row in which servers on one database keep a certificate authority that they share. No API serves it.
+// AuthoritiesResource is the resource of the rows in which servers on one database keep the certificate authorities that they share. No API serves
+// it. Their names are those of Authorities.
+const AuthoritiesResource = "authorities.rowlock.internal"
+
+// key is the row of a certificate authority.
 func (a authority) key() resources.Key {
-	return resources.Key{Resource: "authorities.rowlock.internal", Name: a.name}
+	return resources.Key{Resource: AuthoritiesResource, Name: a.name}
 }
 
 // sharedAuthority is the content of the row, as PEM.
@@ -89,7 +93,7 @@ func parseShared(o *resources.Object) (*keyPair, error) {
 // CheckRow returns what is wrong with a row of certificate authorities or of token keys, without which no server starts; nil for any other object.
 func CheckRow(o *resources.Object) error {
 	switch o.Resource {
-	case authority{}.key().Resource:
+	case AuthoritiesResource:
 		_, err := parseShared(o)
 		return err
 	case tokenKeysKey.Resource:
