@@ -80,14 +80,32 @@ func (s *kineSnapshot) begin(ctx context.Context) error {
 	if !stored {
 		return fmt.Errorf("%w: it has no table kine of stored rows", ErrUnknownFile)
 	}
-	var sound string
-	if err := s.tx.QueryRowContext(ctx, "PRAGMA quick_check(kine)").Scan(&sound); err != nil {
+	if err := s.check(ctx); err != nil {
 		return err
 	}
-	if sound != "ok" {
-		return fmt.Errorf("%w: %s", errDamaged, sound)
-	}
 	return s.tx.QueryRowContext(ctx, "SELECT coalesce(max(id), 0) FROM kine").Scan(&s.revision)
+}
+
+// onlyIndexSQL tells whether a text of quick_check is about indexes alone. It names a tree by the page of its root.
+const onlyIndexSQL = `SELECT $1 LIKE 'wrong # of entries in index %' OR coalesce(min(type = 'index'), 0)
+FROM sqlite_schema WHERE rootpage > 0 AND instr($1, 'Tree ' || rootpage || ' ') > 0`
+
+// check refuses a table whose pages, or those of its indexes, are damaged.
+func (s *kineSnapshot) check(ctx context.Context) error {
+	var found string
+	if err := s.tx.QueryRowContext(ctx, "PRAGMA quick_check(kine)").Scan(&found); err != nil {
+		return err
+	}
+	if found == "ok" {
+		return nil
+	}
+	err := fmt.Errorf("%w: %s", errDamaged, found)
+	var index bool
+	if failed := s.tx.QueryRowContext(ctx, onlyIndexSQL, found).Scan(&index); failed == nil && index {
+		// REINDEX would fail where pages of the index are wrong: it follows them to free them.
+		return fmt.Errorf("%w. That is in an index, without which the rows can be copied: run sqlite3 FILE .dump | sqlite3 COPY, and import the copy", err)
+	}
+	return err
 }
 
 // unreadKine explains why a database cannot be read.

@@ -70,33 +70,85 @@ func TestLongValuesOfKine(t *testing.T) {
 	}
 }
 
-// A database is refused whose pages lead back to the same ones: it would have rows without end.
-func TestDamagedKine(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "db")
-	const many = 500
+// manyOfKine writes a database of kine with many keys, and an index.
+func manyOfKine(t *testing.T, path string, many int) {
+	t.Helper()
 	if err := etcdtest.Kine(path); err != nil {
 		t.Fatal(err)
 	}
 	madeOf(t, path, fmt.Sprintf(`WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c LIMIT %d)
-		INSERT INTO kine (name, deleted, lease, value) SELECT '/registry/' || n, 0, 0, zeroblob(100) FROM c`, many))
+		INSERT INTO kine (name, deleted, lease, value) SELECT '/registry/' || n, 0, 0, zeroblob(100) FROM c`, many), "CREATE INDEX kine_name_index ON kine (name)")
 	if keys, err := openedAll(t, path); err != nil || keys != many {
 		t.Fatalf("%d keys, %v", keys, err)
+	}
+}
+
+// repeatPage has the tree of a name in sqlite_schema lead to its first page twice. The format is that of
+// https://sqlite.org/fileformat2.html#b_tree_pages.
+func repeatPage(t *testing.T, path, tree string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page, size int
+	if err := errors.Join(db.QueryRowContext(t.Context(), "SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = $1", tree).Scan(&page, &size), db.Close()); err != nil {
+		t.Fatal(err)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const root, cells, interior = 4096, 12, 5 // the second page, and where the list of its cells begins: https://sqlite.org/fileformat2.html#b_tree_pages
-	if data[root] != interior {
-		t.Fatalf("the root is a page of the kind %d", data[root])
+	const cells, interiorIndex, interiorTable = 12, 2, 5 // where the list of its cells begins, and kinds of pages
+	root := data[(page-1)*size:]
+	if root[0] != interiorIndex && root[0] != interiorTable {
+		t.Fatalf("the root is a page of the kind %d", root[0])
 	}
-	cell := func(i int) []byte { return data[root+int(binary.BigEndian.Uint16(data[root+cells+2*i:])):] }
+	cell := func(i int) []byte { return root[binary.BigEndian.Uint16(root[cells+2*i:]):] }
 	copy(cell(1)[:4], cell(0)[:4])
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openedAll(t, path); !errors.Is(err, errDamaged) {
+}
+
+// A database is refused whose pages lead back to the same ones: it would have rows without end.
+func TestDamagedKine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	manyOfKine(t, path, 500)
+	repeatPage(t, path, "kine")
+	_, err := openedAll(t, path)
+	if !errors.Is(err, errDamaged) || strings.Contains(err.Error(), ".dump") {
 		t.Errorf("with two ways to a page: %v", err)
+	}
+	repeatPage(t, path, "kine_name_index")
+	if _, err := openedAll(t, path); !errors.Is(err, errDamaged) || strings.Contains(err.Error(), ".dump") {
+		t.Errorf("with two ways to a page of the table and of the index: %v", err)
+	}
+}
+
+// A database with a damaged index is refused, and the message says how to make a copy with all rows.
+func TestDamagedIndexOfKine(t *testing.T) {
+	const many = 500
+	for name, damage := range map[string]func(t *testing.T, path string){
+		"two ways to a page": func(t *testing.T, path string) { repeatPage(t, path, "kine_name_index") },
+		"missing entries": func(t *testing.T, path string) {
+			madeOf(t, path, "DROP INDEX kine_name_index", "CREATE INDEX kine_name_index ON kine (name) WHERE id < 10", "PRAGMA writable_schema = 1",
+				"UPDATE sqlite_schema SET sql = 'CREATE INDEX kine_name_index ON kine (name)' WHERE name = 'kine_name_index'")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "db")
+			manyOfKine(t, path, many)
+			damage(t, path)
+			if _, err := openedAll(t, path); !errors.Is(err, errDamaged) || !strings.Contains(err.Error(), "run sqlite3 FILE .dump | sqlite3 COPY") {
+				t.Errorf("damaged: %v", err)
+			}
+			dumped := filepath.Join(t.TempDir(), "db")
+			madeOf(t, path, "ATTACH DATABASE '"+dumped+"' AS dumped", "CREATE TABLE dumped.kine AS SELECT * FROM kine", "CREATE INDEX dumped.kine_name_index ON kine (name)")
+			if keys, err := openedAll(t, dumped); err != nil || keys != many {
+				t.Errorf("in the copy: %d keys, %v", keys, err)
+			}
+		})
 	}
 }
 
