@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -17,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -48,12 +50,14 @@ func TestSignedCertificates(t *testing.T) {
 		t.Errorf("is %s", who)
 	}
 
-	maps, err := client.CoreV1().ConfigMaps("kube-public").Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=kube-root-ca.crt"})
+	ctx, cancel := context.WithTimeout(t.Context(), controllerWait)
+	defer cancel()
+	maps, err := client.CoreV1().ConfigMaps("kube-public").Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=kube-root-ca.crt"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer maps.Stop()
-	e := <-maps.ResultChan() // the watch starts with the existing object
+	e := <-maps.ResultChan() // the watch starts with the existing object, and ends with ctx
 	if m, ok := e.Object.(*corev1.ConfigMap); !ok || m.Data["ca.crt"] != string(admin.CAData) {
 		t.Errorf("the authority is published as %v", e.Object)
 	}
@@ -92,10 +96,15 @@ func approved(t *testing.T, as, admin kubernetes.Interface, name, signer string,
 	return key
 }
 
+// controllerWait bounds how long a test waits for a controller. It only has to be less than the time for all tests.
+const controllerWait = 5 * time.Minute
+
 // certificateOf waits until a request is signed.
 func certificateOf(t *testing.T, client kubernetes.Interface, name string) []byte {
 	t.Helper()
-	events, err := client.CertificatesV1().CertificateSigningRequests().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	ctx, cancel := context.WithTimeout(t.Context(), controllerWait)
+	defer cancel()
+	events, err := client.CertificatesV1().CertificateSigningRequests().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,12 +206,17 @@ func TestSigningAuthority(t *testing.T) {
 			}
 			authority = files.renew(t)
 			for _, s := range signers {
-				for n := 1; given.signs(s); n++ { // the server notices the change some time later
+				if !given.signs(s) {
+					continue
+				}
+				n := 0
+				if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, controllerWait, true, func(context.Context) (bool, error) {
+					n++
 					name := fmt.Sprint(s.flag, n)
 					approved(t, node, admin, name, s.name, s.usage, s.asked)
-					if parsed(t, certificateOf(t, admin, name)).CheckSignatureFrom(authority) == nil {
-						break
-					}
+					return parsed(t, certificateOf(t, admin, name)).CheckSignatureFrom(authority) == nil, nil
+				}); err != nil {
+					t.Errorf("%s: the changed authority has signed none of %d requests: %v", s.name, n, err)
 				}
 			}
 			list, err := admin.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{})
