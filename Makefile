@@ -72,6 +72,7 @@ DATA_DIR ?= .rowlock
 LISTEN   ?= 127.0.0.1:6443
 FUZZTIME ?= 20
 ARGS     ?=
+PACKAGES ?=
 OFF      ?= -all
 
 # Packages with concurrent code. The race detector finds nothing in the others, and makes their tests take ten times as long.
@@ -97,7 +98,7 @@ e2e_plain     := TestKubectl(CreateAndDelete|Apply|ServerSideApply|Change|Watch|
 e2e_needs     := $(addprefix bin/,kubectl helm kube-controller-manager nfpm h2spec litestream)
 race_tests    := Crash|Drain|Restart|Concurrent|Informers|Watch|Pages|Manager|Servers
 
-.PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare extensions conformance check-histories bench bench-postgres bench-custom-resources bench-definitions fuzz packages chart rules sbom vulncheck generate upgrade flags env clean
+.PHONY: help run build test check lean unit unit-plain vet lint test-race test-fast-paths e2e compare extensions conformance integration check-histories bench bench-postgres bench-custom-resources bench-definitions fuzz packages chart rules sbom vulncheck generate upgrade flags env clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -175,6 +176,9 @@ extensions: ## Kubernetes' sample-apiserver and metrics-server behind APIService
 
 conformance: ## Upstream's own end-to-end tests of the API, kube-controller-manager on top; on Linux (ARGS='-only Watchers')
 	go run ./e2e/conformance $(ARGS)
+
+integration: ## Upstream's own integration tests, against the built binary (PACKAGES='auth apiserver/cel' ARGS='-run TestPodSecurity', or -postgres); see docs/conformance.md
+	go run ./e2e/integration $(ARGS) $(PACKAGES)
 
 check-histories: ## Let clients work while faults are injected, and verify every answer and event; see docs/reliability.md (ARGS='-duration 10m -databases sqlite -faults kill,stop')
 	go run ./e2e/checker $(ARGS)

@@ -28,7 +28,7 @@
 //	crash_test.go        SIGKILL under load
 //	servers_test.go      two servers on one database
 //
-// Package conformance, a program, runs upstream's own end-to-end tests.
+// Package conformance, a program, runs upstream's own end-to-end tests; package integration runs upstream's integration tests.
 //
 // testdata/types has a valid object of every built-in type, testdata/sections the tables of requests by section of the page. `make compare` sends
 // them to kube-apiserver as well, and compares the answers of both.
