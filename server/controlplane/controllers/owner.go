@@ -80,8 +80,8 @@ func (g *garbage) ownerState(ctx context.Context, t *resources.Type, o owner, of
 	return solid, nil
 }
 
-// classify looks up all owners, and groups them by their state. Owners in a version that is proxied to another server are not known unless this server
-// has them, too. Errors: absentError, errNamespacedOwner, those of the store.
+// classify looks up all owners, and groups them by their state. An owner that this server does not have is not known if its version is proxied to another
+// server. Errors: absentError, errNamespacedOwner, those of the store.
 func (g *garbage) classify(ctx context.Context, of resources.Key, owners []owner) (map[state][]owner, error) {
 	byState := map[state][]owner{}
 	for _, o := range owners {
@@ -93,7 +93,7 @@ func (g *garbage) classify(ctx context.Context, of resources.Key, owners []owner
 		if err != nil {
 			return nil, err
 		}
-		if s != solid {
+		if s == dangling {
 			until := absent{apiService: apiServiceOf(o.gvk().GroupVersion())}
 			switch there, err := isProxied(ctx, g.store, until.apiService, resources.MostRecent); {
 			case err != nil:

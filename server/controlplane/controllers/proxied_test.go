@@ -57,6 +57,10 @@ func TestOwnerOnAnotherServer(t *testing.T) {
 			owner := c.autoscaler("ns", "owner")
 			second := c.thing("second", ownedBy(owner)) // in the same version, of this server's own
 			c.stays(second)
+			waiting := c.autoscaler("ns", "waiting")
+			blocks := c.thing("blocks", blocking(waiting))
+			c.delete(waiting, foreground) // it is there, so that the other server says nothing about it
+			c.gone(blocks, waiting)
 			c.delete(owner, background)
 			c.gone(owner)
 			if ref := refTo(owner); ref.APIVersion != "autoscaling/v2" {
