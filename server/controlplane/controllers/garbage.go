@@ -158,7 +158,7 @@ func (g *garbage) park(uid types.UID, until absent) {
 	g.parked.add(uid, until)
 	if until.apiService != "" {
 		// The watch cache has what the feed has shown. Where it cannot be read, the next change of the APIService unparks.
-		if there, err := isProxied(context.Background(), g.store, until.apiService, resources.Any); err == nil && !there {
+		if there, err := isProxied(context.Background(), g.store, until.apiService); err == nil && !there {
 			g.unproxied(until.apiService)
 		}
 	} else if until.served(g.registry.Catalog()) {

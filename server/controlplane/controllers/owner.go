@@ -95,7 +95,8 @@ func (g *garbage) classify(ctx context.Context, of resources.Key, owners []owner
 		}
 		if s == dangling {
 			until := absent{apiService: apiServiceOf(o.gvk().GroupVersion())}
-			switch there, err := isProxied(ctx, g.store, until.apiService, resources.MostRecent); {
+			// The watch cache is as recent as the owner's state, which has just been read at MostRecent: another query would say nothing more.
+			switch there, err := isProxied(ctx, g.store, until.apiService); {
 			case err != nil:
 				return nil, err
 			case there:

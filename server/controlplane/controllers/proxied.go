@@ -46,9 +46,9 @@ func readProxied(ctx context.Context, store resources.Reader) (proxied, error) {
 	return all, nil
 }
 
-// isProxied tells whether an APIService has a Service.
-func isProxied(ctx context.Context, store resources.Reader, apiService string, match resources.Match) (bool, error) {
-	o, err := store.Get(ctx, resources.Key{Resource: apiServicesResource, Name: apiService}, resources.At{Match: match})
+// isProxied tells whether an APIService has a Service in the state at hand.
+func isProxied(ctx context.Context, store resources.Reader, apiService string) (bool, error) {
+	o, err := store.Get(ctx, resources.Key{Resource: apiServicesResource, Name: apiService}, resources.At{Match: resources.Any})
 	if errors.Is(err, resources.ErrNotFound) {
 		return false, nil
 	}
