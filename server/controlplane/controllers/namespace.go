@@ -93,7 +93,9 @@ func (c *namespaces) observe(e *resources.Event) {
 	case e.Object.Resource == namespacesResource:
 		c.observeNamespace(e)
 	case e.Object.Resource == apiServicesResource:
-		c.typesChanged() // objects that kept a namespace may not count any more, and others may do so now (readProxied)
+		if before, after := proxiedAround(e); before != after {
+			c.typesChanged() // objects that kept a namespace may not count any more, and others may do so now (readProxied)
+		}
 	case e.Object.Namespace != "" && e.Op != resources.Update:
 		c.observeContent(e)
 	}

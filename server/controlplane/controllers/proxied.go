@@ -25,9 +25,21 @@ func hasService(o *resources.Object) bool {
 	return !strings.HasSuffix(o.Name, ".") && gjson.GetBytes(o.Data, "spec.service").IsObject()
 }
 
+// proxiedAround tells whether the version of an APIService is proxied before and after a change of the APIService. Most changes are of conditions.
+func proxiedAround(e *resources.Event) (before, after bool) {
+	if e.Op == resources.Delete {
+		return hasService(e.Object), false
+	}
+	return e.Prev != nil && hasService(e.Prev), hasService(e.Object)
+}
+
 // wasProxied tells whether a change of an APIService ends the proxying of its version.
 func wasProxied(e *resources.Event) bool {
-	return e.Object.Resource == apiServicesResource && (e.Op == resources.Delete || e.Prev != nil && hasService(e.Prev) && !hasService(e.Object))
+	if e.Object.Resource != apiServicesResource {
+		return false
+	}
+	before, after := proxiedAround(e)
+	return before && !after
 }
 
 // readProxied reads the APIServices that have a Service.
@@ -61,7 +73,7 @@ func (p proxied) every(c *resources.Catalog, of schema.GroupResource) (all bool)
 		return false
 	}
 	g, ok := c.Group(of.Group)
-	if !ok {
+	if !ok || !slices.ContainsFunc(g.Versions, func(v *resources.Version) bool { return p[apiServiceOf(v.GroupVersion)] }) {
 		return false
 	}
 	for _, v := range g.Versions {
