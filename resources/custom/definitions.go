@@ -200,12 +200,11 @@ func (d *Definitions) Seen(ctx context.Context) error {
 	return d.apply(ctx)
 }
 
-// SeenUntil is Seen up to a revision that this server has shown. It costs nothing when that revision is served already.
-func (d *Definitions) SeenUntil(ctx context.Context, revision int64) error {
-	if d.through.Load() >= revision {
-		return nil
-	}
-	return d.Seen(ctx)
+// HasSeen tells whether all changes up to a revision that this server has shown are served, so that Seen has nothing to do for it. It does not wait, and
+// writes of other types do not matter to it.
+func (d *Definitions) HasSeen(revision int64) bool {
+	through := d.through.Load() // before Changed, which is raised before the next change is shown
+	return through >= revision || through >= d.Store.Changed(Resource)
 }
 
 // Latest takes up all writes of any server that were stored before the call. Errors: as Refresh.

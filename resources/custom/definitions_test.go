@@ -54,3 +54,25 @@ func TestSlowDatabaseHoldsUpNobodyElse(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// changedStore is a store that knows when definitions were last changed.
+type changedStore struct {
+	resources.View
+	changed int64
+}
+
+func (s changedStore) Changed(string) int64 { return s.changed }
+
+// Definitions are known to be served up to a revision if they have been read up to there, or have not changed since they were read.
+func TestHasSeen(t *testing.T) {
+	for _, c := range []struct {
+		through, changed, revision int64
+		want                       bool
+	}{{5, 5, 5, true}, {5, 5, 9, true}, {5, 3, 9, true}, {5, 7, 5, true}, {5, 7, 6, false}, {5, 7, 9, false}, {0, 1, 1, false}} {
+		d := New(Config{Registry: resources.NewRegistry(), Store: changedStore{changed: c.changed}, Logger: slog.New(slog.DiscardHandler)}, nil)
+		d.through.Store(c.through)
+		if got := d.HasSeen(c.revision); got != c.want {
+			t.Errorf("read up to %d and changed at %d, seen up to %d: %t, want %t", c.through, c.changed, c.revision, got, c.want)
+		}
+	}
+}

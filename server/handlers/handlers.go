@@ -61,8 +61,8 @@ type Definitions interface {
 	Refresh(ctx context.Context) error
 	// Seen registers all definitions up to the revisions that this server's reads have returned.
 	Seen(ctx context.Context) error
-	// SeenUntil is Seen up to one such revision. It costs nothing when nothing is new.
-	SeenUntil(ctx context.Context, revision int64) error
+	// HasSeen tells whether all definitions up to one such revision are registered. It does not wait.
+	HasSeen(revision int64) bool
 	// StoredType returns the type in whose version a definition's objects are stored, by the definition's name.
 	StoredType(name string) (*resources.Type, bool)
 	// Latest registers all definitions that any server had stored when it was called.

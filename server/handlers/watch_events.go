@@ -223,9 +223,9 @@ type shownEvent struct {
 //
 // It returns an ExpiredError if the client must list again, and the errors of resources.Watcher while the type cannot be determined.
 func (w *watchStream) follow() error {
-	if w.h.Definitions != nil && w.q.served.Requires != nil {
+	if w.h.Definitions != nil && w.q.served.Requires != nil && !w.h.Definitions.HasSeen(w.read) {
 		w.aside()
-		if err := w.h.Definitions.SeenUntil(w.q.ctx, w.read); err != nil {
+		if err := w.h.Definitions.Seen(w.q.ctx); err != nil {
 			return err
 		}
 	}
