@@ -38,7 +38,7 @@ func newServed(t *Type, gv schema.GroupVersion, versions []schema.GroupVersion, 
 		return s
 	case old.Type == t && slices.Equal(old.Versions, versions):
 		return old
-	case old.Type == t || t.Form != "" && t.Form == old.Form:
+	case old.Type == t || t.Form != "" && t.Form == old.Form && t.Renewed == old.Renewed:
 		s.life = old.life
 		if s.selects != nil && !slices.ContainsFunc(old.selectable(), func(f string) bool { return !slices.Contains(t.selectable(), f) }) {
 			s.selects = cmp.Or(old.selects, s.selects)
@@ -65,8 +65,8 @@ func (s *Served) ReturnsDeleted() bool {
 	return s.ReturnDeletedObject || slices.Contains(s.ReturnDeletedIn, s.GroupVersionKind.Version)
 }
 
-// Ended is closed when the version is no longer served, or its objects have other bytes than before (Type.Form):
-// watches then end, so that their clients list again. A replacement with the same form does not close it.
+// Ended is closed when the version is no longer served, or its objects have other bytes than before (Type.Form and
+// Type.Renewed): watches then end, so that their clients list again. A replacement with the same of both does not close it.
 func (s *Served) Ended() <-chan struct{} {
 	if s.life == nil {
 		return nil

@@ -41,7 +41,7 @@ type Type struct {
 	Namespaced   bool
 
 	// Form, where it is set, identifies the bytes of objects in the version that the type is served in: a type that replaces another one of the same
-	// Form shows every object by the same bytes, so that watches need not end. Empty: no other Type has the same bytes.
+	// Form shows every object by the same bytes (but see Renewed), so that watches need not end. Empty: no other Type has the same bytes.
 	Form string
 	// Since is the revision since which the objects are shown by these bytes, as far as is known: by an earlier definition they may have had others.
 	// Zero: always.
@@ -93,6 +93,9 @@ type Type struct {
 	// Conversion identifies results of the webhook. A type that replaces one of the same Form with another Conversion has the objects converted again,
 	// usually to the same bytes, so watches go on.
 	Conversion string
+	// Renewed is the last generation of a definition for which the webhook gave other bytes of an object than before, as far as is known. Watches end
+	// when it changes.
+	Renewed int64
 
 	// Equivalents are the versions in which admission may ask for objects, for a type with versions that are not served. Nil: they are the
 	// versions of the catalog.

@@ -22,7 +22,7 @@ func (d *definition) follows(before *definition, gap bool) {
 		if before == nil || before.types.of(t.version) == nil || !d.showsAs(before, t.version, gap) {
 			continue
 		}
-		t.is.Form = before.types.of(t.version).Form
+		t.is.Form, t.is.Renewed = before.types.of(t.version).Form, before.types.of(t.version).Renewed
 		if !gap {
 			t.is.Since = before.types.of(t.version).Since
 		}

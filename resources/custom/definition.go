@@ -23,6 +23,7 @@ type definition struct {
 	accepted          apiextensionsv1.CustomResourceDefinitionNames
 	key               resources.Key
 	revision          int64
+	generation        int64                            // it changes with the spec
 	object            atomic.Pointer[resources.Object] // it may be packed; see Definitions.Cool
 	others            resources.Scheme
 	// leaving: it is being deleted. waiting: its names are not all accepted, or it is not established.
@@ -68,6 +69,7 @@ func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, l 
 		return nil, err
 	}
 	d.sums, d.texts, d.origin = crd.sums, crd.texts, originOf(&crd.CustomResourceDefinition)
+	d.generation = crd.Generation
 	d.leaving, d.unpruned = crd.DeletionTimestamp != nil, crd.Spec.PreserveUnknownFields
 	named, established := conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.NamesAccepted), conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.Established)
 	d.waiting, d.broken = !named || !established, named && !established
@@ -184,7 +186,7 @@ func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *
 	t.Requires = &resources.Requirement{Key: d.key, Revision: d.revision}
 	t.Current = func(o *resources.Object) bool { return d.current(t, o) }
 	if d.conversions != nil {
-		t.Conversion = resources.FormatRevision(crd.Generation) // a corrected webhook may have come with any change of the spec
+		t.Conversion = resources.FormatRevision(d.generation) // a corrected webhook may have come with any change of the spec
 		t.Converted = func(ctx context.Context, objects []*resources.Object) ([][]byte, error) {
 			return d.conversions.of(ctx, t, objects)
 		}

@@ -45,8 +45,8 @@
 //     row, on condition that no other write did.
 //   - A version that keeps its form while its definition changes (resources.Type.Form) shows every stored object by the same bytes
 //     as before: watches of it go on, and results derived from objects are used again. Where a webhook converts, results are made
-//     again when the spec changes, and the version gets another form with the first one that differs. A watch begins at no revision
-//     at which the version may have shown other bytes (resources.Type.Since).
+//     again when the spec changes, and watches of the version end with the first one that differs (resources.Type.Renewed). A watch
+//     begins at no revision at which the version may have shown other bytes (resources.Type.Since).
 //   - A definition is removed with the last of its objects, and none is created once it is being deleted. A definition that is
 //     created again under the name finds no objects.
 package custom

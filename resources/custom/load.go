@@ -77,7 +77,7 @@ func (d *Definitions) read(o *resources.Object) *definition {
 		return emptyDefinition(o)
 	}
 	if def.conversions != nil {
-		def.differs = func(t *resources.Type) { d.reshow(def.name, t) }
+		def.differs = func(t *resources.Type) { d.reshow(def, t) }
 	}
 	return def
 }

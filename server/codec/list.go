@@ -68,7 +68,7 @@ func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (*List, 
 	if r.Format.As != AsObject {
 		m.ShardInfo = nil // as in kube-apiserver, which drops it
 	}
-	if err := r.Convert(context.Background(), objects); err != nil { // conversion must fail before anything is written
+	if err := r.convertAll(objects); err != nil { // conversion must fail before anything is written
 		return nil, err
 	}
 	switch {
@@ -110,17 +110,36 @@ func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (*List, 
 //
 // Its errors are those of resources.Type.Converted.
 func (r *Renderer) Convert(ctx context.Context, objects []*resources.Object) error {
+	_, _, err := r.convert(ctx, objects)
+	return err
+}
+
+// convert is Convert, and returns the objects that are not stored as shown, with their JSON.
+func (r *Renderer) convert(ctx context.Context, objects []*resources.Object) (others []*resources.Object, made [][]byte, err error) {
 	if r.Served.Converted == nil || r.Format.As == AsPartial {
-		return nil
+		return nil, nil, nil
 	}
-	var others []*resources.Object
 	for _, o := range objects {
 		if r.converts(o) {
 			others = append(others, o)
 		}
 	}
-	_, err := r.Served.Converted(ctx, others)
-	return err
+	made, err = r.Served.Converted(ctx, others)
+	return others, made, err
+}
+
+// convertAll converts the objects of a list, and keeps their JSON for it: a request that converts them after a change of the definition replaces the
+// results that are kept with the objects.
+func (r *Renderer) convertAll(objects []*resources.Object) error {
+	others, results, err := r.convert(context.Background(), objects)
+	if err != nil || len(others) == 0 {
+		return err
+	}
+	r.converted = make(map[*resources.Object][]byte, len(others))
+	for i, o := range others {
+		r.converted[o] = results[i]
+	}
+	return nil
 }
 
 // inOne returns a collection that can only be written as a whole.

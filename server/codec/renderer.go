@@ -32,6 +32,8 @@ type Renderer struct {
 	// messages encodes protobuf; it is set for that format alone.
 	messages messages
 	bulk     *bulk // nil: one object, or one event
+	// converted has the JSON of the objects of a list that a webhook has converted.
+	converted map[*resources.Object][]byte
 }
 
 // NewRenderer returns a Renderer.
@@ -193,6 +195,9 @@ func (r *Renderer) json(o *resources.Object) ([]byte, error) {
 		fastpath.StoredJSON.Fallback()
 	}
 	if r.converts(o) {
+		if made := r.converted[o]; made != nil {
+			return made, nil
+		}
 		ctx, cancel := resources.Patiently(context.Background())
 		defer cancel()
 		made, err := r.Served.Converted(ctx, []*resources.Object{o})

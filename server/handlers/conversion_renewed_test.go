@@ -59,3 +59,24 @@ func TestWebhookThatIsCorrected(t *testing.T) {
 		stored.expect("ADDED b", "ADDED c") // that of the stored version has gone on throughout
 	})
 }
+
+// After a change of the definition an object is converted once, also if its result is the first other one, with which the watches end: lists that have
+// begun before share their results with later ones.
+func TestOtherResultsAreShared(t *testing.T) {
+	a, hook := newAPI(t), newConverter(t)
+	a.run(exchange{do: "POST " + definitions, body: hook.definition("v1"), code: 201})
+	for _, name := range []string{"a", "b", "c"} {
+		a.run(exchange{do: "POST " + widgets, body: widget(name, `{"one":1}`), code: 201})
+	}
+	list := func(value string) exchange {
+		return exchange{do: "GET " + widgetsAsV2, code: 200, says: says{"items.#.spec.other": value}}
+	}
+	a.run(list("[1,1,1]"))
+	hook.answersWith("v2", func(o string) string { return strings.Replace(o, `"one":1`, `"other":2`, 1) })
+	hook.asked()
+	a.run(exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: `{"spec":{"names":{"shortNames":["wi"]}}}`, code: 200},
+		exchange{do: "GET " + widgetsAsV2 + "/a", code: 200, says: says{"spec.other": "2"}})
+	hook.wants(t, "the first read", 1, 1)
+	a.run(list("[2,2,2]"), list("[2,2,2]"), exchange{do: "GET " + widgetsAsV2 + "/a", code: 200})
+	hook.wants(t, "later reads", 1, 2)
+}
