@@ -32,9 +32,9 @@ type conversions struct {
 	// room limits the concurrent requests, those for writes included.
 	room chan struct{}
 	// single: the webhook cannot convert several objects in one request; kube-apiserver never sends more than one.
-	single atomic.Bool
-	// most is the number of objects in a request: requests without an answer halve it, a quick success doubles it.
-	most atomic.Int64
+	single *atomic.Bool
+	// most is the number of objects in a request: a request for more of them that gets no answer halves it, a quick success doubles it.
+	most *atomic.Int64
 
 	mu      sync.Mutex
 	flights map[flightKey]*flight
@@ -58,9 +58,21 @@ type flight struct {
 var errAbandoned = errors.New("the conversion was abandoned")
 
 func newConversions(d *definition) *conversions {
-	c := &conversions{d: d, room: make(chan struct{}, requestsOfAll), flights: map[flightKey]*flight{}}
+	c := &conversions{d: d, room: make(chan struct{}, requestsOfAll), flights: map[flightKey]*flight{}, single: &atomic.Bool{}, most: &atomic.Int64{}}
 	c.most.Store(mostObjects)
 	return c
+}
+
+// follows makes the conversions share with those of an earlier definition what is known of the webhook, if it is the same one. After a change of the
+// spec it may be a corrected one, which gets several objects again; if it is not, one request for them tells.
+func (c *conversions) follows(before *conversions) {
+	if c == nil || before == nil || c.d.who != before.d.who {
+		return
+	}
+	c.most = before.most
+	if c.d.generation == before.d.generation {
+		c.single = before.single
+	}
 }
 
 // enter waits until there is room for another request; leave ends the request.

@@ -67,23 +67,25 @@ func (s *slowConverter) requests(enough int) []int {
 	return asked
 }
 
-// convertedBy returns the type of Things in v2, which are stored in v1 and converted by a webhook.
-func convertedBy(t *testing.T, s *slowConverter, timeout time.Duration) *resources.Type {
+// convertedBy returns a generation of the definition of Things, which are stored in v1 and converted by a webhook.
+func convertedBy(t *testing.T, s *slowConverter, l *lines, generation int64) *definition {
 	t.Helper()
 	version := func(name string, storage bool) string {
 		return fmt.Sprintf(`{"name":%q,"served":true,"storage":%v,"schema":{"openAPIV3Schema":{"type":"object"}}}`, name, storage)
 	}
 	bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
-	data := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.x.io","uid":"u"},"spec":{"group":"x.io","scope":"Cluster",`+
+	data := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.x.io","uid":"u","generation":%d},`+
+		`"spec":{"group":"x.io","scope":"Cluster",`+
 		`"names":{"plural":"things","kind":"Thing"},"versions":[%s,%s],"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":%q,"caBundle":%q}}}},`+
 		`"status":{"storedVersions":["v1"],"acceptedNames":{"plural":"things","kind":"Thing","listKind":"ThingList"},"conditions":[{"type":"NamesAccepted","status":"True"},{"type":"Established","status":"True"}]}}`,
-		version("v1", true), version("v2", false), s.URL, bundle)
+		generation, version("v1", true), version("v2", false), s.URL, bundle)
+	l.config = &Config{}
 	d, err := newDefinition(resources.NewObject(resources.Key{Resource: Resource, Name: "things.x.io"}, resources.Draft{Data: []byte(data)}, 1), nil,
-		&compiled{room: compiledRoom}, &lines{config: &Config{}, timeout: timeout})
+		&compiled{room: compiledRoom}, l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.types.of("v2")
+	return d
 }
 
 // things makes stored Things that were not converted yet.
@@ -121,7 +123,8 @@ func TestConversionsThatGetNoAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			hook := newSlowConverter(t, 8, c.fail)
-			v2, all := convertedBy(t, hook, c.timeout), things(100)
+			d, all := convertedBy(t, hook, &lines{timeout: c.timeout}, 1), things(100)
+			v2 := d.types.of("v2")
 			made, err := v2.Converted(t.Context(), all)
 			for n := 1; err != nil && n < c.calls; n++ {
 				made, err = v2.Converted(t.Context(), all)
@@ -163,10 +166,32 @@ func TestConversionsThatGetNoAnswer(t *testing.T) {
 // A webhook without a server gets no request for fewer objects: they would have no answer either.
 func TestConversionsByNobody(t *testing.T) {
 	hook := newSlowConverter(t, 0, nil)
-	v2, all := convertedBy(t, hook, 0), things(20)
+	d, all := convertedBy(t, hook, &lines{}, 1), things(20)
 	hook.Close()
-	_, err := v2.Converted(t.Context(), all)
+	_, err := d.types.of("v2").Converted(t.Context(), all)
 	if err == nil || unanswered(err) || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What is known of a webhook passes to the next definition that has the same one, except that it takes one object at a time: it may have been corrected
+// with a change of the spec.
+func TestConversionsByTheSameWebhook(t *testing.T) {
+	hook, other := newSlowConverter(t, 1, nil), newSlowConverter(t, 1, nil)
+	first, written, edited := convertedBy(t, hook, &lines{}, 1), convertedBy(t, hook, &lines{}, 1), convertedBy(t, hook, &lines{}, 2)
+	first.conversions.most.Store(4)
+	first.conversions.single.Store(true)
+	written.follows(first, false)
+	edited.follows(written, false)
+	moved := convertedBy(t, other, &lines{}, 3)
+	moved.follows(edited, false)
+	for what, c := range map[string]struct {
+		d      *definition
+		most   int64
+		single bool
+	}{"written": {written, 4, true}, "edited": {edited, 4, false}, "another webhook": {moved, mostObjects, false}} {
+		if most, single := c.d.conversions.most.Load(), c.d.conversions.single.Load(); most != c.most || single != c.single {
+			t.Errorf("%s: %d objects in a request, one at a time: %v", what, most, single)
+		}
 	}
 }

@@ -17,6 +17,9 @@ import (
 // The results of a webhook are dropped when it is no longer used, and not used again if it is later restored: it may have changed
 // meanwhile.
 func (d *definition) follows(before *definition, gap bool) {
+	if before != nil {
+		d.conversions.follows(before.conversions)
+	}
 	for _, t := range d.types {
 		t.is.Since = d.revision
 		if before == nil || before.types.of(t.version) == nil || !d.showsAs(before, t.version, gap) {
