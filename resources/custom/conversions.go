@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,7 +32,7 @@ type conversions struct {
 	room chan struct{}
 	// single: the webhook cannot convert several objects in one request; kube-apiserver never sends more than one.
 	single *atomic.Bool
-	// most is the number of objects in a request: a request for more of them that gets no answer halves it, a quick success doubles it.
+	// most is the number of objects in a request: a request for several of them that gets no answer halves it, a quick answer to one for so many doubles it.
 	most *atomic.Int64
 
 	mu      sync.Mutex
@@ -155,15 +154,12 @@ func (c *conversions) book(form string, objects []*resources.Object, made [][]by
 // of objects in a request, are kept, so the next call gets further.
 func (c *conversions) fly(ctx context.Context, t *resources.Type, all []*flight) error {
 	defer c.land(all)
-	began, most, timeout := time.Now(), c.most.Load(), c.d.lines.patience()
-	going, cancel := context.WithTimeout(ctx, 2*timeout)
+	going, cancel := context.WithTimeout(ctx, 2*c.d.lines.patience())
 	defer cancel()
-	again, err := c.round(ctx, going, t, all)
-	if err == nil && len(again) == 0 && int64(len(all)) >= most && time.Since(began) < timeout/4 {
-		c.most.Store(min(2*most, mostObjects))
-	}
+	var silent atomic.Bool
+	again, err := c.round(ctx, going, t, all, &silent)
 	for len(again) > 0 && err == nil && going.Err() == nil {
-		again, err = c.round(ctx, going, t, again)
+		again, err = c.round(ctx, going, t, again, &silent)
 	}
 	for _, f := range all {
 		if err != nil && unreachable(err) && !unanswered(err) && errors.Is(f.err, errAbandoned) {
@@ -174,8 +170,8 @@ func (c *conversions) fly(ctx context.Context, t *resources.Type, all []*flight)
 }
 
 // round sends each of some flights in one request. It returns those whose requests were for several objects and got no answer. No request begins when
-// going has ended, or after another error, which round returns.
-func (c *conversions) round(ctx, going context.Context, t *resources.Type, all []*flight) (again []*flight, err error) {
+// going has ended, or after another error, which round returns. It sets silent for a request without an answer.
+func (c *conversions) round(ctx, going context.Context, t *resources.Type, all []*flight, silent *atomic.Bool) (again []*flight, err error) {
 	work, going := errgroup.WithContext(going)
 	work.SetLimit(requestsOfOne)
 	for rest := all; len(rest) > 0 && going.Err() == nil; {
@@ -187,10 +183,15 @@ func (c *conversions) round(ctx, going context.Context, t *resources.Type, all [
 				return err
 			}
 			defer c.leave()
+			n, began := int64(len(flights)), c.d.lines.now()
 			err := c.request(ctx, t, flights) // not cancelled if another request fails: its results are kept
-			if len(flights) > 1 && unanswered(err) {
-				c.most.Store(min(c.most.Load(), int64(len(flights)/2)))
+			switch {
+			case n > 1 && unanswered(err):
+				silent.Store(true)
+				c.most.Store(min(c.most.Load(), n/2))
 				return nil
+			case err == nil && !silent.Load() && c.d.lines.now().Sub(began) < c.d.lines.patience()/4:
+				c.most.CompareAndSwap(n, min(2*n, mostObjects))
 			}
 			return err
 		})

@@ -29,6 +29,8 @@ type lines struct {
 	loopback http.RoundTripper
 	// timeout is that of a request; 0: resources.ConversionPatience.
 	timeout time.Duration
+	// clock is time.Now, or a test's.
+	clock func() time.Time
 
 	mu   sync.Mutex
 	free []*line // the most recently used one is last
@@ -87,6 +89,13 @@ func (l *lines) put(n *line) {
 
 // patience is the timeout of a request.
 func (l *lines) patience() time.Duration { return cmp.Or(l.timeout, resources.ConversionPatience) }
+
+func (l *lines) now() time.Time {
+	if l.clock == nil {
+		return time.Now()
+	}
+	return l.clock()
+}
 
 // isSelf reports whether a Service is this server's.
 func (l *lines) isSelf(namespace, name string, port int) bool {
