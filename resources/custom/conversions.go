@@ -56,6 +56,9 @@ type flight struct {
 // errAbandoned: the request that began the flight ended before the webhook answered.
 var errAbandoned = errors.New("the conversion was abandoned")
 
+// errTooMany: a request for several objects got no answer, which is the error of the flights.
+var errTooMany = errors.New("a webhook did not answer a request for several objects")
+
 func newConversions(d *definition) *conversions {
 	c := &conversions{d: d, room: make(chan struct{}, requestsOfAll), flights: map[flightKey]*flight{}, single: &atomic.Bool{}, most: &atomic.Int64{}}
 	c.most.Store(mostObjects)
@@ -172,21 +175,24 @@ func (c *conversions) fly(ctx context.Context, t *resources.Type, all []*flight)
 // round sends each of some flights in one request. It returns those whose requests were for several objects and got no answer. No request begins when
 // going has ended, or after another error, which round returns. It sets silent for a request without an answer.
 func (c *conversions) round(ctx, going context.Context, t *resources.Type, all []*flight, silent *atomic.Bool) (again []*flight, err error) {
-	work, going := errgroup.WithContext(going)
+	work, live := errgroup.WithContext(going)
 	work.SetLimit(requestsOfOne)
-	for rest := all; len(rest) > 0 && going.Err() == nil; {
+	for rest := all; len(rest) > 0 && live.Err() == nil; {
 		n := c.batch(rest)
 		flights := rest[:n]
 		rest = rest[n:]
 		work.Go(func() error {
-			if err := c.enter(going); err != nil {
+			if err := c.enter(live); err != nil {
 				return err
 			}
 			defer c.leave()
+			if live.Err() != nil {
+				return live.Err() // while it waited
+			}
 			n, began := int64(len(flights)), c.d.lines.now()
-			err := c.request(ctx, t, flights) // not cancelled if another request fails: its results are kept
+			err := c.request(ctx, going, t, flights) // not cancelled if another request fails: its results are kept
 			switch {
-			case n > 1 && unanswered(err):
+			case errors.Is(err, errTooMany):
 				silent.Store(true)
 				c.most.Store(min(c.most.Load(), n/2))
 				return nil
@@ -232,8 +238,9 @@ func (c *conversions) batch(all []*flight) int {
 	return n
 }
 
-// request makes the webhook convert the objects of some flights. It returns the first error.
-func (c *conversions) request(ctx context.Context, t *resources.Type, flights []*flight) error {
+// request makes the webhook convert the objects of some flights, one by one if it refuses them together, until going has ended. It returns the first
+// error, or errTooMany.
+func (c *conversions) request(ctx, going context.Context, t *resources.Type, flights []*flight) error {
 	for _, f := range flights {
 		f.err = errAbandoned // no longer that of a request without an answer
 	}
@@ -242,7 +249,7 @@ func (c *conversions) request(ctx context.Context, t *resources.Type, flights []
 		return err // the other requests that wait for the flights call the webhook again
 	}
 	if err != nil && len(flights) > 1 && !unreachable(err) {
-		return c.oneByOne(ctx, t, flights)
+		return c.oneByOne(ctx, going, t, flights)
 	}
 	for i, f := range flights {
 		if err == nil {
@@ -250,13 +257,20 @@ func (c *conversions) request(ctx context.Context, t *resources.Type, flights []
 		}
 		f.err = err
 	}
+	if len(flights) > 1 && unanswered(err) {
+		return errTooMany
+	}
 	return err
 }
 
-// oneByOne makes a request for each flight. These show which object an error is for, with kube-apiserver's text. It returns the first error.
-func (c *conversions) oneByOne(ctx context.Context, t *resources.Type, flights []*flight) (failed error) {
+// oneByOne makes a request for each flight, until going has ended. These show which object an error is for, with kube-apiserver's text. It returns the
+// first error.
+func (c *conversions) oneByOne(ctx, going context.Context, t *resources.Type, flights []*flight) (failed error) {
 	for i := range flights {
-		err := c.request(ctx, t, flights[i:i+1])
+		if going.Err() != nil {
+			return going.Err()
+		}
+		err := c.request(ctx, going, t, flights[i:i+1])
 		if failed == nil {
 			failed = err
 		}

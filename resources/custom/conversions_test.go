@@ -1,10 +1,12 @@
 package custom
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +14,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,29 +117,31 @@ func things(n int) (all []*resources.Object) {
 	return all
 }
 
+// closes answers a request by the end of its connection.
+func closes(t *testing.T, linger int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		plain := conn.(*tls.Conn).NetConn()
+		_ = plain.(*net.TCPConn).SetLinger(linger)
+		_ = plain.Close()
+	}
+}
+
 // A webhook that takes too long for a request of many objects, or closes the connection, gets fewer at a time, for each of which it has as much time.
 // Where that takes several calls, each gets further than the last. A webhook that answers quickly gets more again.
 func TestConversionsThatGetNoAnswer(t *testing.T) {
-	closes := func(linger int) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			conn, _, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			plain := conn.(*tls.Conn).NetConn()
-			_ = plain.(*net.TCPConn).SetLinger(linger)
-			_ = plain.Close()
-		}
-	}
 	for name, c := range map[string]struct {
 		timeout time.Duration
 		fail    http.HandlerFunc
 		calls   int // that are enough
 	}{
 		"late":   {2 * time.Second, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 20},
-		"closed": {0, closes(-1), 1},
-		"reset":  {0, closes(0), 1},
+		"closed": {0, closes(t, -1), 1},
+		"reset":  {0, closes(t, 0), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hook := newSlowConverter(t, 8, c.fail)
@@ -208,5 +213,42 @@ func TestConversionsByTheSameWebhook(t *testing.T) {
 		if most, single := c.d.conversions.most.Load(), c.d.conversions.single.Load(); most != c.most || single != c.single {
 			t.Errorf("%s: %d objects in a request, one at a time: %v", what, most, single)
 		}
+	}
+}
+
+// An object that gets no answer by itself does not tell how many the webhook takes.
+func TestConversionOfOneThatGetsNoAnswer(t *testing.T) {
+	var refused atomic.Bool
+	hook := newSlowConverter(t, 0, func(w http.ResponseWriter, r *http.Request) {
+		if refused.CompareAndSwap(false, true) {
+			http.Error(w, "one is refused", http.StatusInternalServerError)
+			return
+		}
+		closes(t, -1)(w, r)
+	})
+	d := convertedBy(t, hook, &lines{}, 1)
+	_, err := d.types.of("v2").Converted(t.Context(), things(20))
+	if asked := hook.requests(0); err == nil || !strings.Contains(err.Error(), ` failed: Post "`) || asked[0] != 20 || asked[1] != 1 {
+		t.Errorf("%v, after requests for %v objects", err, asked)
+	}
+	if most := d.conversions.most.Load(); most != mostObjects {
+		t.Errorf("the next requests are for %d objects", most)
+	}
+}
+
+// No request begins when the time is over, not even for an object of a request that was refused.
+func TestConversionsThatAreOver(t *testing.T) {
+	going, over := context.WithCancel(t.Context())
+	hook := newSlowConverter(t, 0, func(w http.ResponseWriter, _ *http.Request) {
+		over()
+		http.Error(w, "one is refused", http.StatusInternalServerError)
+	})
+	d := convertedBy(t, hook, &lines{}, 1)
+	c, v2, all := d.conversions, d.types.of("v2"), things(20)
+	_, mine := c.book(v2.ConvertedIn(), all, make([][]byte, len(all)))
+	defer c.land(mine)
+	err := c.request(t.Context(), going, v2, mine)
+	if asked := hook.requests(0); !errors.Is(err, context.Canceled) || len(asked) != 1 || c.single.Load() {
+		t.Errorf("%v, after requests for %v objects", err, asked)
 	}
 }
