@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -153,15 +154,15 @@ func (c *conversions) book(form string, objects []*resources.Object, made [][]by
 }
 
 // fly makes flights, all of which are done when it returns. If a request for several objects gets no answer, they are sent again with fewer others:
-// kube-apiserver gives each object a request, and a timeout, of its own. No request begins when two timeouts have passed. The results, and the number
-// of objects in a request, are kept, so the next call gets further.
+// kube-apiserver gives each object a request, and a timeout, of its own. No request begins when two timeouts have passed, nor after one without an
+// answer when the caller has less than a timeout left. The results, and the number of objects in a request, are kept, so the next call gets further.
 func (c *conversions) fly(ctx context.Context, t *resources.Type, all []*flight) error {
 	defer c.land(all)
 	going, cancel := context.WithTimeout(ctx, 2*c.d.lines.patience())
 	defer cancel()
 	var silent atomic.Bool
 	again, err := c.round(ctx, going, t, all, &silent)
-	for len(again) > 0 && err == nil && going.Err() == nil {
+	for len(again) > 0 && err == nil && going.Err() == nil && !c.late(ctx) {
 		again, err = c.round(ctx, going, t, again, &silent)
 	}
 	for _, f := range all {
@@ -170,6 +171,12 @@ func (c *conversions) fly(ctx context.Context, t *resources.Type, all []*flight)
 		}
 	}
 	return err
+}
+
+// late reports whether another request without an answer could outlast the caller, who would then not get the webhook's error.
+func (c *conversions) late(ctx context.Context) bool {
+	end, limited := ctx.Deadline()
+	return limited && time.Until(end) <= c.d.lines.patience()
 }
 
 // round sends each of some flights in one request. It returns those whose requests were for several objects and got no answer. No request begins when
@@ -188,6 +195,9 @@ func (c *conversions) round(ctx, going context.Context, t *resources.Type, all [
 			defer c.leave()
 			if live.Err() != nil {
 				return live.Err() // while it waited
+			}
+			if silent.Load() && c.late(ctx) {
+				return nil
 			}
 			n, began := int64(len(flights)), c.d.lines.now()
 			err := c.request(ctx, going, t, flights) // not cancelled if another request fails: its results are kept

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -250,5 +251,28 @@ func TestConversionsThatAreOver(t *testing.T) {
 	err := c.request(t.Context(), going, v2, mine)
 	if asked := hook.requests(0); !errors.Is(err, context.Canceled) || len(asked) != 1 || c.single.Load() {
 		t.Errorf("%v, after requests for %v objects", err, asked)
+	}
+}
+
+// due is a context with a deadline that it does not enforce.
+type due struct {
+	context.Context
+
+	at time.Time
+}
+
+func (d due) Deadline() (time.Time, bool) { return d.at, true }
+
+// A list has the webhook's error before its own time is over: no other request begins if it could last longer. The next list begins with fewer objects.
+func TestConversionsThatCannotEndInTime(t *testing.T) {
+	hook := newSlowConverter(t, 0, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	l := &lines{timeout: 2 * time.Second}
+	d := convertedBy(t, hook, l, 1)
+	_, err := d.types.of("v2").Converted(due{t.Context(), time.Now().Add(2 * l.timeout)}, things(6*mostObjects))
+	if asked := hook.requests(0); err == nil || !strings.Contains(err.Error(), ` failed: Post "`) || !slices.Equal(asked, []int{mostObjects, mostObjects, mostObjects, mostObjects}) {
+		t.Errorf("%v, after requests for %v objects", err, asked)
+	}
+	if most := d.conversions.most.Load(); most != mostObjects/2 {
+		t.Errorf("the next requests are for %d objects", most)
 	}
 }
