@@ -38,28 +38,31 @@ func TestPackagedChartRenders(t *testing.T) {
 		wants(t, h.run(t, "lint", "--strict", packagedChart, "--set", values), "1 chart(s) linted, 0 chart(s) failed")
 	}
 	wants(t, h.run(t, "template", "planes", packagedChart, "--set", `podLabels.team=a,podLabels.app\.kubernetes\.io/name=rowlock`), "team: a")
-	for _, values := range []string{"config.anonymous-auth=true", "config.authorization-mode={Node,RBAC}", "config.authorization-mode=AlwaysAllow,config.authentication-config=/a"} {
+	for _, values := range []string{"config.anonymous-auth=true", "config.authorization-mode={Node,RBAC}", "config.authorization-mode=AlwaysAllow,config.authentication-config=/a",
+		"config.authorization-mode=AlwaysAllow,env[0].name=ROWLOCK_AUTHENTICATION_CONFIG,env[0].value=/a", "config.authorization-mode=AlwaysAllow,env[0].name=ROWLOCK_AUTHORIZATION_MODE,env[0].value=RBAC",
+		"config.anonymous-auth=false,env[0].name=A,env[1].name=ROWLOCK_ANONYMOUS_AUTH"} {
 		h.run(t, "template", "planes", packagedChart, "--set", values)
 	}
 	for values, why := range map[string]string{
-		"config.anonymous-auth=false":                  "config.anonymous-auth: kubelets probe /livez and /readyz without credentials",
-		"config.authorization-mode=AlwaysAllow":        "config.authorization-mode: kubelets probe /livez",
-		"config.authorization-mode={Node,AlwaysAllow}": "config.authorization-mode: kubelets probe /livez",
-		`config.authorization-mode=Node\,AlwaysAllow`:  "config.authorization-mode: kubelets probe /livez",
-		"database=mysql":                               "'sqlite', 'postgres'",
-		"config.listen=0.0.0.0:1":                      "config.listen: the chart sets this itself",
-		"config.data-dir=/x":                           "config.data-dir: the chart sets this itself",
-		`podLabels.app\.kubernetes\.io/name=other`:     "podLabels: app.kubernetes.io/name is what selects the Pods, and stays rowlock",
-		"podLabels.tier=1":                             "'/podLabels/tier': got number, want string",
-		"nodeSelector.zone=1":                          "'/nodeSelector/zone': got number, want string",
-		"replicas=2":                                   "replicas",
-		"postgres=null":                                "missing property 'postgres'",
-		"persistence.size=null":                        "missing property 'size'",
-		"service.port=null":                            "missing property 'port'",
-		"image.repository=null":                        "missing property 'repository'",
-		"database=postgres":                            "postgres.url or postgres.existingSecret",
-		"postgres.url=mysql://db/db":                   "postgres",
-		onPostgres + ",postgres.existingSecret=pg":     "postgres.url or postgres.existingSecret",
+		"config.anonymous-auth=false":                                           "config.anonymous-auth: kubelets probe /livez and /readyz without credentials",
+		"config.authorization-mode=AlwaysAllow":                                 "config.authorization-mode: kubelets probe /livez",
+		"config.anonymous-auth=false,env[0].name=ROWLOCK_AUTHENTICATION_CONFIG": "config.anonymous-auth: kubelets probe /livez",
+		"config.authorization-mode={Node,AlwaysAllow}":                          "config.authorization-mode: kubelets probe /livez",
+		`config.authorization-mode=Node\,AlwaysAllow`:                           "config.authorization-mode: kubelets probe /livez",
+		"database=mysql":                           "'sqlite', 'postgres'",
+		"config.listen=0.0.0.0:1":                  "config.listen: the chart sets this itself",
+		"config.data-dir=/x":                       "config.data-dir: the chart sets this itself",
+		`podLabels.app\.kubernetes\.io/name=other`: "podLabels: app.kubernetes.io/name is what selects the Pods, and stays rowlock",
+		"podLabels.tier=1":                         "'/podLabels/tier': got number, want string",
+		"nodeSelector.zone=1":                      "'/nodeSelector/zone': got number, want string",
+		"replicas=2":                               "replicas",
+		"postgres=null":                            "missing property 'postgres'",
+		"persistence.size=null":                    "missing property 'size'",
+		"service.port=null":                        "missing property 'port'",
+		"image.repository=null":                    "missing property 'repository'",
+		"database=postgres":                        "postgres.url or postgres.existingSecret",
+		"postgres.url=mysql://db/db":               "postgres",
+		onPostgres + ",postgres.existingSecret=pg": "postgres.url or postgres.existingSecret",
 	} {
 		wants(t, h.fails(t, "template", "planes", packagedChart, "--set", values), why)
 	}

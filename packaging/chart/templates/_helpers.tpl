@@ -26,9 +26,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 {{- $config := default dict .Values.config }}
-{{- $closed := has (get $config "anonymous-auth" | toString | lower) (list "false" "f" "0") }}
+{{- /* A variable takes precedence over the file; its value may be in a Secret. */}}
+{{- $variables := list }}
+{{- range .Values.env }}
+{{- $variables = append $variables .name }}
+{{- end }}
+{{- $closed := and (has (get $config "anonymous-auth" | toString | lower) (list "false" "f" "0")) (not (has "ROWLOCK_ANONYMOUS_AUTH" $variables)) }}
 {{- /* With AlwaysAllow, anonymous requests are refused unless that file allows them. */}}
-{{- $open := and (has "AlwaysAllow" (get $config "authorization-mode" | join "," | splitList ",")) (not (get $config "authentication-config")) }}
+{{- $file := or (get $config "authentication-config") (has "ROWLOCK_AUTHENTICATION_CONFIG" $variables) }}
+{{- $all := and (has "AlwaysAllow" (get $config "authorization-mode" | join "," | splitList ",")) (not (has "ROWLOCK_AUTHORIZATION_MODE" $variables)) }}
+{{- $open := and $all (not $file) }}
 {{- if or $closed $open }}
 {{- fail (printf "config.%s: kubelets probe /livez and /readyz without credentials, and Pods would never be ready. Allow anonymous requests for these two only, in the file of config.authentication-config (docs/install.md)" (ternary "anonymous-auth" "authorization-mode" $closed)) }}
 {{- end }}
