@@ -1,15 +1,22 @@
 package main
 
 import (
+	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/rowlock/rowlock/server/health"
 	"github.com/rowlock/rowlock/server/pki"
+	"github.com/rowlock/rowlock/server/servertest"
 )
 
 // systemd is notified when the server is ready, that it is alive, and when it stops.
@@ -69,5 +76,18 @@ func TestWatchdogAsksItsOwnServer(t *testing.T) {
 	own, err := ownConfig(path)
 	if err != nil || own.Host != "https://127.0.0.1:6443" || own.BearerToken != pki.KubeconfigEntry {
 		t.Errorf("the watchdog asks %+v: %v", own, err)
+	}
+}
+
+// The watchdog's requests succeed while the servers of APIServices have not said yet what they serve, and not while another check fails.
+func TestWatchdogWaitsForNoOtherServer(t *testing.T) {
+	for failing, alive := range map[string]bool{"poststarthook/apiservice-discovery-controller": true, "poststarthook/apiservice-openapi-controller": false} {
+		checks := []health.Check{health.Ping, {Name: failing, Run: func(*http.Request) error { return errors.New("not finished") }}}
+		s := httptest.NewTLSServer(health.New("livez", servertest.Quiet, func() []health.Check { return checks }))
+		config := &rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+		if err := live(t.Context(), config, time.Minute); (err == nil) != alive {
+			t.Errorf("%s fails: %v", failing, err)
+		}
+		s.Close()
 	}
 }
