@@ -31,6 +31,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -73,6 +74,8 @@ type Aggregator struct {
 	descriptions atomic.Pointer[descriptions]
 	sources      sources
 	unavailable  *prometheus.CounterVec
+	// askWithin replaces askTimeout in tests.
+	askWithin time.Duration
 }
 
 // New returns an Aggregator that does not poll discovery yet; see Prepare and Run.

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -18,3 +19,6 @@ func (a *Aggregator) Resolve(ctx context.Context, group, version string) (string
 	}
 	return at.String(), nil
 }
+
+// AskWithin sets the time that other servers have for an answer. It comes before the first request.
+func (a *Aggregator) AskWithin(d time.Duration) { a.askWithin = d }

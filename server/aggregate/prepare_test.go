@@ -20,6 +20,7 @@ func TestDiscoveryAtStart(t *testing.T) {
 	const check, ours = "/readyz/poststarthook/apiservice-discovery-controller", `items.#(metadata.name=="apples.example.com").versions`
 	f.must("GET", check, "") // there is no other server
 	f.stopControllers()
+	f.aggregator.AskWithin(patience)
 	f.register()
 	asked, answer := make(chan struct{}, 99), make(chan struct{})
 	hang := func(r *http.Request) {
@@ -45,15 +46,17 @@ func TestDiscoveryAtStart(t *testing.T) {
 	}
 	close(answer)
 	ended := time.After(patience)
-	for code := 0; code != http.StatusOK; code, _ = f.send("GET", check, "") {
+	for {
+		code, _ := f.send("GET", check, "")
+		v := gjson.Get(f.must("GET", "/apis", "", "Accept", aggregated), ours+".0")
+		if code == http.StatusOK && v.Get("freshness").Str == "Current" && v.Get("resources.0.resource").Str == "apples" {
+			break
+		}
 		select {
 		case <-ended:
-			t.Fatal("the start does not end")
+			t.Fatalf("the start does not end: %d, discovery has %s", code, v)
 		case <-time.After(5 * time.Millisecond): // no event reports it
 		}
-	}
-	if v := gjson.Get(f.must("GET", "/apis", "", "Accept", aggregated), ours+".0"); v.Get("freshness").Str != "Current" || v.Get("resources.0.resource").Str != "apples" {
-		t.Errorf("discovery has %s", v)
 	}
 }
 

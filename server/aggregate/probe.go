@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -69,7 +70,7 @@ func (b *Backend) probe(ctx context.Context, path string) error {
 
 // ask sends a GET for this server itself. The caller closes the body of the answer.
 func (b *Backend) ask(ctx context.Context, at *url.URL, who user.Info, headers ...string) (*http.Response, error) {
-	return b.request(ctx, http.MethodGet, at, who, nil, askTimeout, headers...)
+	return b.request(ctx, http.MethodGet, at, who, nil, cmp.Or(b.owner.askWithin, askTimeout), headers...)
 }
 
 // request sends a request for this server itself. The caller closes the body of the answer.
