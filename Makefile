@@ -43,7 +43,8 @@ cold := github.com/antlr4-go github.com/coreos github.com/davecgh github.com/fsn
 	$(module)/server/aggregate $(module)/server/controlplane $(module)/server/discovery $(module)/server/health $(module)/server/pki $(module)/sqlstore/archive \
 	$(module)/sqlstore/backup $(module)/sqlstore/etcd github.com/spf13 golang.org/x/net/html golang.org/x/net/internal golang.org/x/net/websocket \
 	golang.org/x/text k8s.io/apimachinery/pkg/util/proxy k8s.io/apiserver/pkg/admission/plugin/policy k8s.io/apiserver/pkg/apis \
-	k8s.io/apiserver/pkg/cel/library k8s.io/apiserver/pkg/server/options k8s.io/apiserver/pkg/util/proxy k8s.io/apiserver/plugin \
+	k8s.io/apiserver/pkg/cel/library k8s.io/apiserver/pkg/server/options k8s.io/apiserver/pkg/storage/value k8s.io/apiserver/pkg/util/proxy \
+	k8s.io/apiserver/pkg/util/webhook k8s.io/apiserver/plugin \
 	k8s.io/kube-openapi/pkg/aggregator k8s.io/kube-openapi/pkg/builder k8s.io/kube-openapi/pkg/builder3 k8s.io/kube-openapi/pkg/schemamutation \
 	k8s.io/kubernetes/pkg/apis k8s.io/kubernetes/pkg/controller k8s.io/kubernetes/pkg/features k8s.io/kubernetes/pkg/quota \
 	k8s.io/kubernetes/pkg/printers k8s.io/kubernetes/pkg/serviceaccount k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy
