@@ -155,14 +155,15 @@ func (c *conversions) book(form string, objects []*resources.Object, made [][]by
 
 // fly makes flights, all of which are done when it returns. If a request for several objects gets no answer, they are sent again with fewer others:
 // kube-apiserver gives each object a request, and a timeout, of its own. No request begins when two timeouts have passed, nor after one without an
-// answer when the caller has less than a timeout left. The results, and the number of objects in a request, are kept, so the next call gets further.
+// answer when the caller has no more time left than that one took. The results, and the number of objects in a request, are kept, so the next call
+// gets further.
 func (c *conversions) fly(ctx context.Context, t *resources.Type, all []*flight) error {
 	defer c.land(all)
 	going, cancel := context.WithTimeout(ctx, 2*c.d.lines.patience())
 	defer cancel()
-	var silent atomic.Bool
+	var silent atomic.Int64
 	again, err := c.round(ctx, going, t, all, &silent)
-	for len(again) > 0 && err == nil && going.Err() == nil && !c.late(ctx) {
+	for len(again) > 0 && err == nil && going.Err() == nil && !late(ctx, &silent) {
 		again, err = c.round(ctx, going, t, again, &silent)
 	}
 	for _, f := range all {
@@ -173,15 +174,17 @@ func (c *conversions) fly(ctx context.Context, t *resources.Type, all []*flight)
 	return err
 }
 
-// late reports whether another request without an answer could outlast the caller, who would then not get the webhook's error.
-func (c *conversions) late(ctx context.Context) bool {
+// late reports whether another request without an answer could outlast the caller, who would then not get the webhook's error. silent is the longest
+// time, in nanoseconds, that one took; 0: each got an answer. A webhook that closes the connection at once takes hardly any.
+func late(ctx context.Context, silent *atomic.Int64) bool {
 	end, limited := ctx.Deadline()
-	return limited && time.Until(end) <= c.d.lines.patience()
+	took := time.Duration(silent.Load())
+	return limited && took > 0 && time.Until(end) <= took
 }
 
 // round sends each of some flights in one request. It returns those whose requests were for several objects and got no answer. No request begins when
-// going has ended, or after another error, which round returns. It sets silent for a request without an answer.
-func (c *conversions) round(ctx, going context.Context, t *resources.Type, all []*flight, silent *atomic.Bool) (again []*flight, err error) {
+// going has ended, or after another error, which round returns. It raises silent (late) for a request without an answer.
+func (c *conversions) round(ctx, going context.Context, t *resources.Type, all []*flight, silent *atomic.Int64) (again []*flight, err error) {
 	work, live := errgroup.WithContext(going)
 	work.SetLimit(requestsOfOne)
 	for rest := all; len(rest) > 0 && live.Err() == nil; {
@@ -196,17 +199,19 @@ func (c *conversions) round(ctx, going context.Context, t *resources.Type, all [
 			if live.Err() != nil {
 				return live.Err() // while it waited
 			}
-			if silent.Load() && c.late(ctx) {
+			if late(ctx, silent) {
 				return nil
 			}
-			n, began := int64(len(flights)), c.d.lines.now()
+			n, began, sent := int64(len(flights)), c.d.lines.now(), time.Now()
 			err := c.request(ctx, going, t, flights) // not cancelled if another request fails: its results are kept
 			switch {
 			case errors.Is(err, errTooMany):
-				silent.Store(true)
+				for took, longest := int64(time.Since(sent)), silent.Load(); took > longest && !silent.CompareAndSwap(longest, took); {
+					longest = silent.Load()
+				}
 				c.most.Store(min(c.most.Load(), n/2))
 				return nil
-			case err == nil && !silent.Load() && c.d.lines.now().Sub(began) < c.d.lines.patience()/4:
+			case err == nil && silent.Load() == 0 && c.d.lines.now().Sub(began) < c.d.lines.patience()/4:
 				c.most.CompareAndSwap(n, min(2*n, mostObjects))
 			}
 			return err
