@@ -68,8 +68,10 @@ func (r *Renderer) List(objects []*resources.Object, m metav1.ListMeta) (*List, 
 	if r.Format.As != AsObject {
 		m.ShardInfo = nil // as in kube-apiserver, which drops it
 	}
-	if err := r.convertAll(objects); err != nil { // conversion must fail before anything is written
-		return nil, err
+	if r.converted == nil { // conversion must fail before anything is written
+		if err := r.ConvertAll(context.Background(), objects); err != nil {
+			return nil, err
+		}
 	}
 	switch {
 	case r.Format.As == AsTable:
@@ -128,11 +130,11 @@ func (r *Renderer) convert(ctx context.Context, objects []*resources.Object) (ot
 	return others, made, err
 }
 
-// convertAll converts the objects of a list, and keeps their JSON for it: a request that converts them after a change of the definition replaces the
-// results that are kept with the objects.
-func (r *Renderer) convertAll(objects []*resources.Object) error {
-	others, results, err := r.convert(context.Background(), objects)
-	if err != nil || len(others) == 0 {
+// ConvertAll is Convert for the objects of a list, whose JSON it keeps for List: a request that converts them after a change of the definition
+// replaces the results that are kept with the objects.
+func (r *Renderer) ConvertAll(ctx context.Context, objects []*resources.Object) error {
+	others, results, err := r.convert(ctx, objects)
+	if err != nil || r.Served.Converted == nil {
 		return err
 	}
 	r.converted = make(map[*resources.Object][]byte, len(others))

@@ -37,7 +37,7 @@ func (q *request) object(code int, f codec.Format, o *resources.Object) error {
 func (q *request) list(f codec.Format, objects []*resources.Object, m metav1.ListMeta) error {
 	began := time.Now()
 	r := codec.NewRenderer(q.served, f)
-	if err := r.Convert(q.ctx, objects); err != nil {
+	if err := r.ConvertAll(q.ctx, objects); err != nil {
 		return err
 	}
 	list, err := r.List(objects, m)
