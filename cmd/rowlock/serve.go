@@ -102,17 +102,21 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	if err != nil {
 		return err
 	}
-	// A client that waits for /readyz reads the kubeconfig next, which has the former port until it is written here.
-	// The wait for /readyz gets only a moment longer.
-	if err := p.certificates.WriteKubeconfig(localURL(address)); err != nil {
-		return err
-	}
-	if err := store.Await(ctx, func() error { return p.aggregator.Prepare(ctx) }); err != nil {
+	if err := p.prepare(ctx, address); err != nil {
 		return err
 	}
 	in.ready = true
 	p.server.Admit() // before the server is reported as ready
 	return p.run(ctx, serving, served, running{address, plane, network, keepBackups}, stdout)
+}
+
+// prepare does what the first request of a client that has waited for /readyz relies on. The wait gets only a moment longer.
+func (p *parts) prepare(ctx context.Context, address net.Addr) error {
+	// The client reads the kubeconfig next, which has the former port until it is written here.
+	if err := p.certificates.WriteKubeconfig(localURL(address)); err != nil {
+		return err
+	}
+	return p.store.Await(ctx, func() error { return p.aggregator.Prepare(ctx) })
 }
 
 // damaged adds to the error of an object that does not decode what it means and what to do.
