@@ -197,7 +197,7 @@ type Requirement struct {
 // Equivalent is a version of the objects of a type, served or not.
 type Equivalent struct {
 	schema.GroupVersionKind
-	// Subresources are the kinds at the subresources of the version.
+	// Subresources are the kinds at the subresources of the version. Zero: its own kind.
 	Subresources map[string]schema.GroupVersionKind
 }
 
@@ -207,6 +207,9 @@ func (e *Equivalent) kindAt(subresource string) (schema.GroupVersionKind, bool) 
 		return e.GroupVersionKind, true
 	}
 	kind, ok := e.Subresources[subresource]
+	if ok && kind.Empty() {
+		kind = e.GroupVersionKind
+	}
 	return kind, ok
 }
 

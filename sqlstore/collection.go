@@ -34,6 +34,8 @@ type collection struct {
 	stayed int
 	// defragmented is the path up to which a running defragmentation has come; empty when none runs.
 	defragmented string
+	// slab is where a running defragmentation puts the objects that it packs.
+	slab slab
 }
 
 // after returns the changes in the log after a revision, and whether the log reaches back that far. Called with mu.

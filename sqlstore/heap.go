@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"maps"
 
@@ -56,10 +57,14 @@ const (
 	defragmentStep  = 512
 	defragmentBytes = 4 << 20
 	// slabSize is how many bytes are allocated together. One object that stays keeps the rest of its slab. An object
-	// larger than slabAlone does not begin a new slab when the rest of the present one is too short, which would waste
-	// that rest; it gets an allocation of its own.
+	// larger than a slabAlone-th of it does not begin a new slab when the rest of the present one is too short, which
+	// would waste that rest; it gets an allocation of its own.
 	slabSize  = 32 << 10
-	slabAlone = slabSize / 8
+	slabAlone = 8
+	// packedSlabSize is slabSize for many packed objects. They change seldom, and are of the sizes for which the heap
+	// would round an allocation up by a tenth. packRatio is about what packing makes of an object.
+	packedSlabSize = 256 << 10
+	packRatio      = 8
 	// packWorth is the size in bytes from which an object is packed, and packStep how many bytes are packed in a step,
 	// which takes 10 ms.
 	packWorth = 4 << 10
@@ -97,6 +102,7 @@ func (c *collection) defragment() int {
 	next := now.edit()
 	if c.defragmented == "" {
 		c.written, c.stayed = 0, 0
+		c.slab = slab{size: min(packedSlabSize, c.toPack(now)/packRatio)}
 	}
 	first, _ := bounds("", c.defragmented)
 	var s slab
@@ -114,23 +120,43 @@ func (c *collection) defragment() int {
 		}
 		switch {
 		case o.IsPacked(), o.Unreadable() != nil:
-		case c.packs && len(o.Data) >= packWorth:
+		case c.isToPack(o):
 			unpacked += len(o.Data)
-			next.set(path, o.Packed(s.place, sets.share))
+			next.set(path, o.Packed(c.slab.place, sets.share))
 		default:
 			next.set(path, o.Moved(s.placeSmall, sets.share))
 		}
 		return true
 	})
 	if !more {
-		c.defragmented = ""
+		c.defragmented, c.slab = "", slab{}
 	}
 	c.tree.Store(next)
 	return max(s.placed, unpacked)
 }
 
+// toPack is the number of bytes of the objects that a defragmentation is going to pack.
+func (c *collection) toPack(t *tree) (n int) {
+	if !c.packs {
+		return 0
+	}
+	t.objects.Ascend("", func(_ string, o *resources.Object) bool {
+		if c.isToPack(o) {
+			n += len(o.Data)
+		}
+		return true
+	})
+	return n
+}
+
+// isToPack reports whether a defragmentation packs an object.
+func (c *collection) isToPack(o *resources.Object) bool {
+	return c.packs && o.Revision <= c.logStart && !o.IsPacked() && o.Unreadable() == nil && len(o.Data) >= packWorth
+}
+
 // slab allocates long-lived bytes side by side.
 type slab struct {
+	size   int // of what is allocated together; 0: slabSize
 	free   []byte
 	placed int
 }
@@ -140,11 +166,12 @@ func (s *slab) place(b []byte) []byte {
 		return nil
 	}
 	if len(b) > len(s.free) {
-		if len(b) > slabAlone {
+		size := cmp.Or(s.size, slabSize)
+		if len(b) > size/slabAlone {
 			s.placed += len(b)
 			return bytes.Clone(b)
 		}
-		s.free = make([]byte, slabSize)
+		s.free = make([]byte, size)
 	}
 	placed := s.free[:len(b):len(b)]
 	s.free = s.free[len(b):]

@@ -184,3 +184,11 @@ func TestPackingBesideWriters(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// Packed objects are put into slabs: an allocation for each would be rounded up by a tenth.
+func TestPackedTogether(t *testing.T) {
+	s, object := slab{size: packedSlabSize}, make([]byte, 9<<10)
+	if n := testing.AllocsPerRun(100, func() { s.place(object) }); n > 0.1 {
+		t.Errorf("%.2f allocations for an object", n)
+	}
+}

@@ -152,16 +152,30 @@ func (d *definition) equivalents(crd *apiextensionsv1.CustomResourceDefinition) 
 		return nil
 	}
 	for _, v := range crd.Spec.Versions {
-		e := resources.Equivalent{GroupVersionKind: d.gv(v.Name).WithKind(d.kind), Subresources: map[string]schema.GroupVersionKind{}}
-		if v.Subresources != nil && v.Subresources.Status != nil {
-			e.Subresources["status"] = e.GroupVersionKind
-		}
-		if v.Subresources != nil && v.Subresources.Scale != nil {
-			e.Subresources["scale"] = scaleKind
-		}
-		all = append(all, e)
+		all = append(all, resources.Equivalent{GroupVersionKind: d.gv(v.Name).WithKind(d.kind), Subresources: subresourceKinds(v.Subresources)})
 	}
 	return all
+}
+
+// The values of Equivalent.Subresources, shared by all definitions.
+var (
+	ofStatus         = map[string]schema.GroupVersionKind{"status": {}}
+	ofScale          = map[string]schema.GroupVersionKind{"scale": scaleKind}
+	ofStatusAndScale = map[string]schema.GroupVersionKind{"status": {}, "scale": scaleKind}
+)
+
+func subresourceKinds(s *apiextensionsv1.CustomResourceSubresources) map[string]schema.GroupVersionKind {
+	switch {
+	case s == nil:
+		return nil
+	case s.Status != nil && s.Scale != nil:
+		return ofStatusAndScale
+	case s.Status != nil:
+		return ofStatus
+	case s.Scale != nil:
+		return ofScale
+	}
+	return nil
 }
 
 func (d *definition) makeType(crd *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.CustomResourceDefinitionVersion, storage string) (*resources.Type, error) {
