@@ -21,8 +21,10 @@ import (
 // The exit codes of the process.
 const (
 	exitFailure = 1
-	exitUsage   = 2                          // the command line was wrong, and nothing was done
-	exitPipe    = 128 + int(syscall.SIGPIPE) // the output has no reader: the code that shells show for a process ended by this signal
+	// exitUsage is EX_USAGE of sysexits.h: the command line was wrong, and nothing was done. It must not be 2, with which Go ends a process after a
+	// panic or a SIGABRT: the unit of systemd does not restart the server after exitUsage.
+	exitUsage = 64
+	exitPipe  = 128 + int(syscall.SIGPIPE) // the output has no reader: the code that shells show for a process ended by this signal
 )
 
 func main() {
@@ -70,6 +72,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 0
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "Error: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
+		if cmd.Name() == kubeAPIServerName {
+			return exitFailure // as of kube-apiserver itself
+		}
 		return exitUsage
 	case isUnread(err):
 		return exitPipe

@@ -98,6 +98,16 @@ func TestUnitHasTheLogOfTheAudit(t *testing.T) {
 	}
 }
 
+// The unit of the package leaves the server down after a wrong command line alone. Go's runtime ends a process with 2 after a panic, and after the
+// SIGABRT of the watchdog.
+func TestUnitRestartsTheServer(t *testing.T) {
+	const crash = 2
+	settings, err := os.ReadFile("../../packaging/systemd/rowlock.service")
+	if want := fmt.Sprintf("\nRestartPreventExitStatus=%d\n", exitUsage); err != nil || exitUsage == crash || !strings.Contains(string(settings), want) {
+		t.Errorf("%v, the code of a wrong command line is %d, and the unit is\n%s", err, exitUsage, settings)
+	}
+}
+
 // configDefault returns a flag's default as YAML, after a space; nothing if it has none.
 func configDefault(f *pflag.Flag) string {
 	list, isList := f.Value.(pflag.SliceValue)
