@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// A resourceVersion is a revision in decimal digits (KEP-5504 lets clients compare them). Clients send it in two places, which
-// kube-apiserver reads by two rules: RevisionOfParameter and revisionOfObject.
+// A resourceVersion is a revision in decimal digits (KEP-5504 lets clients compare them). Clients send it in two places:
+// RevisionOfParameter and revisionOfObject.
 
 // FormatRevision writes a revision as a resourceVersion.
 func FormatRevision(r int64) string { return strconv.FormatInt(r, 10) }
@@ -23,11 +23,11 @@ func RevisionOfParameter(s string) (int64, error) {
 }
 
 // revisionOfObject reads the metadata.resourceVersion of an object that a client sent. Empty is zero: the client gives none. A number
-// beyond all revisions is an error, since no object has it.
+// beyond all revisions is one that no object has. The error is upstream's, without a prefix.
 func revisionOfObject(s string) (int64, error) {
 	if s == "" {
 		return 0, nil
 	}
-	v, err := strconv.ParseUint(s, 10, 63)
-	return int64(v), err
+	rv, err := strconv.ParseUint(s, 10, 64)
+	return int64(min(rv, math.MaxInt64)), err
 }

@@ -131,3 +131,28 @@ func TestExpiredResourceVersions(t *testing.T) {
 		exchange{do: "GET " + configMaps + "?limit=1&continue={inconsistent}", code: 200, says: says{"items.#.metadata.name": `["b"]`}},
 	)
 }
+
+// The metadata.resourceVersion of a body has 64 bits, as that of a query: no object has a number beyond all revisions.
+func TestResourceVersionBeyondAllRevisions(t *testing.T) {
+	const (
+		leases   = "/apis/coordination.k8s.io/v1/namespaces/test/leases"
+		outdated = "the object has been modified; please apply your changes to the latest version and try again"
+	)
+	for _, beyond := range []string{"9223372036854775808", "18446744073709551615"} {
+		body := func(name string) string {
+			return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `","resourceVersion":"` + beyond + `"}}`
+		}
+		conflict := says{"reason": "Conflict", "message": `Operation cannot be fulfilled on configmaps "a": ` + outdated}
+		newAPI(t).run(
+			exchange{do: "POST " + configMaps, body: body("a"), code: 500, says: says{"message": "resourceVersion should not be set on objects to be created"}},
+			exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a"}}`, code: 201},
+			exchange{do: "PUT " + configMaps + "/a", body: body("a"), code: 409, says: conflict},
+			exchange{do: "PATCH " + configMaps + "/a", header: asMergePatch, body: body("a"), code: 409, says: conflict},
+			exchange{do: "PATCH " + configMaps + "/a?fieldManager=m", header: asApply, body: body("a"), code: 409, says: conflict},
+			exchange{do: "PATCH " + configMaps + "/b?fieldManager=m", header: asApply, body: body("b"), code: 201},
+			exchange{do: "PUT " + leases + "/l", body: `{"metadata":{"name":"l","resourceVersion":"` + beyond + `"}}`, code: 201},
+			exchange{do: "PUT " + leases + "/m", body: `{"metadata":{"name":"m","resourceVersion":"18446744073709551616"}}`, code: 500,
+				says: says{"message": `strconv.ParseUint: parsing "18446744073709551616": value out of range`}},
+		)
+	}
+}
