@@ -128,6 +128,9 @@ type Type struct {
 	TableTimeDependent bool
 	// TableOrder compares two objects for the order of the rows of a list, where it is not the order of lists. May be nil.
 	TableOrder func(a, b *Object) int
+	// Indexed is the selectable field by which kube-apiserver's watch cache has an index. Clients see it in lists in chunks: for the first chunk of
+	// those that are selected by a value of the field, only objects with that value count. Empty: there is no index.
+	Indexed string
 	// Uncached: kube-apiserver has no watch cache for the type, but reads it from etcd. Clients see the difference: a list at any version is in
 	// chunks if the client asks for chunks, and an invalid version is the client's error for a get, too.
 	Uncached bool

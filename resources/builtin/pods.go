@@ -16,6 +16,7 @@ func pods(nodes, budgets *resources.Type, p Parts) *resources.Type {
 		status(pod.StatusStrategy),
 		part("ephemeralcontainers", pod.EphemeralContainersStrategy, "get", "patch", "update"),
 		part("resize", pod.ResizeStrategy, "get", "patch", "update"))
+	t.Indexed = "spec.nodeName"
 	// Upstream resets no fields for these two, although their strategies inherit a list.
 	t.Subresources["ephemeralcontainers"].ResetFields = nil
 	t.Subresources["resize"].ResetFields = nil

@@ -31,7 +31,7 @@ func resourceGroup(p Parts, namespaces *resources.Type) resources.GroupSpec {
 		define[api.ResourceClaimTemplate, api.ResourceClaimTemplateList](gv, "resourceclaimtemplates", resourceclaimtemplate.NewStrategy(lookup),
 			selectBy(resourceclaimtemplate.GetAttrs), returnsDeleted),
 		define[api.ResourceSlice, api.ResourceSliceList](gv, "resourceslices", resourceslice.Strategy,
-			selectBy(resourceslice.GetAttrs), returnsDeleted),
+			selectBy(resourceslice.GetAttrs), returnsDeleted, func(t *resources.Type) { t.Indexed = api.ResourceSliceSelectorNodeName }),
 	)
 }
 

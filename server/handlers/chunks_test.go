@@ -42,6 +42,49 @@ func TestChunks(t *testing.T) {
 	)
 }
 
+// A first chunk that kube-apiserver reads by an index is followed by another one only if an object with the same value of the indexed field is left.
+func TestChunksByIndex(t *testing.T) {
+	a := newAPI(t)
+	const pods, names = "/api/v1/namespaces/test/pods", "items.#.metadata.name"
+	for _, pod := range []struct{ name, node, label string }{{"a", "n1", "x"}, {"b", "n2", "x"}, {"c", "n1", "x"}, {"d", "n1", "y"}, {"e", "n2", "x"}} {
+		a.run(exchange{do: "POST " + pods, code: 201, keep: says{"rv": "metadata.resourceVersion"}, body: `{"metadata":{"name":"` + pod.name + `","labels":{"l":"` + pod.label +
+			`"}},"spec":{"nodeName":"` + pod.node + `","containers":[{"name":"c","image":"i"}]}}`})
+	}
+	for query, want := range map[string]struct {
+		names string
+		more  bool
+	}{
+		"fieldSelector=spec.nodeName%3Dn1&limit=2":                                                        {`["a","c"]`, true},
+		"fieldSelector=spec.nodeName%3Dn1&limit=3":                                                        {`["a","c","d"]`, false},
+		"fieldSelector=spec.nodeName%3Dn2&limit=1":                                                        {`["b"]`, true},
+		"fieldSelector=spec.nodeName%3Dn1&limit=2&labelSelector=l%3Dx":                                    {`["a","c"]`, true}, // labels are no part of the index
+		"fieldSelector=spec.nodeName%3Dn1&limit=1&labelSelector=l%3Dy":                                    {`["d"]`, false},
+		"fieldSelector=spec.nodeName!%3Dn1&limit=2":                                                       {`["b","e"]`, false}, // nothing is left
+		"fieldSelector=spec.nodeName!%3Dn2&limit=3":                                                       {`["a","c","d"]`, true},
+		"fieldSelector=status.phase%3DPending&limit=4&labelSelector=!m":                                   {`["a","b","c","d"]`, true},
+		"fieldSelector=spec.nodeName%3Dn1&limit=3&resourceVersionMatch=NotOlderThan&resourceVersion={rv}": {`["a","c","d"]`, false},
+		"fieldSelector=spec.nodeName%3Dn1&limit=3&resourceVersionMatch=Exact&resourceVersion={rv}":        {`["a","c","d"]`, true},
+		"fieldSelector=spec.nodeName%3Dn1&limit=3&resourceVersion={rv}":                                   {`["a","c","d"]`, true},
+	} {
+		for _, path := range []string{pods, "/api/v1/pods"} {
+			list := exchange{do: "GET " + path + "?" + query, code: 200, says: says{names: want.names, "metadata.remainingItemCount": "-"}}
+			if !want.more {
+				list.says["metadata.continue"] = "-"
+			} else {
+				list.keep = says{"next": "metadata.continue"}
+			}
+			if a.run(list); want.more && a.kept["next"] == "" {
+				t.Errorf("%s has no continue token", list.do)
+			}
+			a.kept["next"] = ""
+		}
+	}
+	a.run(exchange{do: "GET " + pods + "?limit=2&fieldSelector=spec.nodeName%3Dn1", code: 200, keep: says{"next": "metadata.continue"}},
+		exchange{shows: "a later chunk is read by no index", do: "GET " + pods + "?limit=1&fieldSelector=spec.nodeName%3Dn1&continue={next}", code: 200,
+			says: says{names: `["d"]`}, keep: says{"last": "metadata.continue"}},
+		exchange{do: "GET " + pods + "?limit=1&fieldSelector=spec.nodeName%3Dn1&continue={last}", code: 200, says: says{names: `[]`, "metadata.continue": "-"}})
+}
+
 // A list that is older than the history cannot continue consistently, even without writes since. A token for an inconsistent continuation starts a
 // new list.
 func TestChunksAge(t *testing.T) {

@@ -78,6 +78,7 @@ func (h *Handlers) collect(q *request, opts *metainternalversion.ListOptions) ([
 		h.counts.lists.add(q.served.GroupResource, 1, len(objects))
 		return objects, m, s.failed
 	}
+	page.useIndex(q.served.Type, at, &s)
 	objects, m := page.read(q.ctx, snapshot, &s)
 	h.counts.lists.add(q.served.GroupResource, page.fetched, len(objects))
 	return objects, m, s.failed
@@ -98,6 +99,8 @@ type page struct {
 	token *continueToken // nil for the first page
 	exact bool           // a revision was requested
 	began beginning
+	// counts tells whether an object after the page makes another page. Nil: any does.
+	counts func(*resources.Object) bool
 	// fetched is how many objects were read.
 	fetched int
 }
@@ -137,6 +140,17 @@ func (p *page) at(opts *metainternalversion.ListOptions, single bool) (resources
 	return resources.At{Match: resources.NotOlderThan, Revision: rv}, nil
 }
 
+// useIndex sets counts where kube-apiserver reads the objects by an index of its watch cache. It has none for other pages than the first one, and
+// none for exact revisions.
+func (p *page) useIndex(t *resources.Type, at resources.At, s *selection) {
+	if t.Indexed == "" || s.fields == nil || p.token != nil || at.Match == resources.Exact {
+		return
+	}
+	if value, ok := s.fields.RequiresExactMatch(t.Indexed); ok {
+		p.counts = func(o *resources.Object) bool { return o.Fields.Get(t.Indexed) == value }
+	}
+}
+
 // read returns the objects of the page and the metadata of the list, with the continue token.
 func (p *page) read(ctx context.Context, snapshot resources.Snapshot, s *selection) ([]*resources.Object, metav1.ListMeta) {
 	m := metav1.ListMeta{ResourceVersion: resources.FormatRevision(snapshot.Revision()), ShardInfo: s.shard.info()}
@@ -151,8 +165,8 @@ func (p *page) read(ctx context.Context, snapshot resources.Snapshot, s *selecti
 	more := false
 	s.ascend(ctx, snapshot, after, func(o *resources.Object) bool {
 		if p.limit > 0 && int64(len(objects)) == p.limit {
-			more = true
-			return false
+			more = p.counts == nil || p.counts(o)
+			return !more
 		}
 		p.fetched++
 		if s.matches(o) {
