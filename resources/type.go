@@ -132,7 +132,8 @@ type Type struct {
 	// those that are selected by a value of the field, only objects with that value count. Empty: there is no index.
 	Indexed string
 	// Uncached: kube-apiserver has no watch cache for the type, but reads it from etcd. Clients see the difference: a list at any version is in
-	// chunks if the client asks for chunks, and an invalid version is the client's error for a get, too.
+	// chunks if the client asks for chunks, an invalid version is the client's error for a get, too, and a watch has no bookmarks but the one after its
+	// initial events.
 	Uncached bool
 	// TTL returns how long an object lives (zero: until it is deleted). May be nil.
 	TTL func(obj runtime.Object) time.Duration

@@ -126,6 +126,8 @@ func TestExpiredResourceVersions(t *testing.T) {
 			says: says{"reason": "Expired", "message": "The resourceVersion for the provided list is too old."}},
 		exchange{do: "GET " + configMaps + "?watch=1&resourceVersion={rv1}", code: 200,
 			says: says{"type": "ERROR", "object.code": "410", "object.reason": "Expired", "object.message": "too old resource version: 1 (99)"}},
+		exchange{shows: "a type without a watch cache", do: "GET /api/v1/events?watch=1&resourceVersion={rv1}", code: 200,
+			says: says{"type": "ERROR", "object.code": "410", "object.reason": "Expired", "object.message": "The resourceVersion for the provided watch is too old."}},
 		exchange{shows: "a list in chunks may go on, without being consistent", do: "GET " + configMaps + "?limit=1&continue={next}", code: 410,
 			says: says{"reason": "Expired"}, keep: says{"inconsistent": "metadata.continue"}},
 		exchange{do: "GET " + configMaps + "?limit=1&continue={inconsistent}", code: 200, says: says{"items.#.metadata.name": `["b"]`}},

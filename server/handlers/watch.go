@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
@@ -166,7 +167,7 @@ type watchStream struct {
 	// One alarm triggers the next step at a given time.
 	alarm      *time.Timer
 	alarmAt    time.Time
-	bookmarkAt time.Time     // when the next bookmark is due; zero: the client wants none
+	bookmarkAt time.Time     // when the next bookmark is due; zero: the client gets none
 	retryAt    time.Time     // when to ask an unavailable store again; else zero
 	pause      time.Duration // how long that is after the last attempt
 }
@@ -288,8 +289,14 @@ func (w *watchStream) bookmark(initialEnd bool) bool {
 	return ok
 }
 
+// expiredWatch is kube-apiserver's text for a watch of etcd, without a watch cache between.
+const expiredWatch = "The resourceVersion for the provided watch is too old."
+
 // fail ends the stream with an event of type ERROR.
 func (w *watchStream) fail(err error) {
+	if w.q.served.Uncached && errors.As(err, new(*resources.ExpiredError)) {
+		err = apierrors.NewResourceExpired(expiredWatch)
+	}
 	s := status.Of(status.ForRequest(err, w.q.resource(), "", "watch"))
 	if w.write(w.events.Error(w.writer(), s)) {
 		w.flush()

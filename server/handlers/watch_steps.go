@@ -24,7 +24,7 @@ func (w *watchStream) begin() bool {
 	}
 	flowcontrol.WatchInitialized(w.q.ctx) // releases the watch's seat
 	w.alarmAt = w.until
-	if w.opts.AllowWatchBookmarks {
+	if w.opts.AllowWatchBookmarks && !w.q.served.Uncached {
 		now := time.Now()
 		w.bookmarkAt = now.Add(w.untilBookmark(now))
 		w.alarmAt = w.due()

@@ -319,6 +319,20 @@ func TestNoBookmarksAhead(t *testing.T) {
 	}
 }
 
+// Events have no watch cache, so their watches have no bookmark but the one after the initial events.
+func TestBookmarksOfEvents(t *testing.T) {
+	a := newAPI(t)
+	s := a.hasty(nil)
+	const events = "/api/v1/namespaces/test/events?allowWatchBookmarks=true&timeoutSeconds=1"
+	initial := a.watch(s, events, nil)
+	if line := initial.next(); gjson.Get(line, `object.metadata.annotations.k8s\.io/initial-events-end`).Str != "true" {
+		t.Errorf("the watch begins with %s", line)
+	}
+	initial.ends()
+	a.run(exchange{do: "GET /api/v1/events", code: 200, keep: says{"rv": "metadata.resourceVersion"}})
+	a.watch(s, events+"&resourceVersion="+a.kept["rv"], nil).ends()
+}
+
 // A server that shuts down ends its watches after their last events.
 func TestWatchDrains(t *testing.T) {
 	a := newAPI(t)
