@@ -134,7 +134,7 @@ func (p *Pipeline) deleteOnce(ctx context.Context, r *DeleteRequest, key Key) (d
 			return nil, err
 		}
 		if dryrun.IsDryRun(r.Options.DryRun) {
-			d.Object, again = live, false
+			d.Object, d.Gone, again = live, d.Gone || again, false
 			if w.Op == Update {
 				d.Object = NewObject(key, w.Draft, live.Revision)
 			}

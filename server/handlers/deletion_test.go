@@ -93,6 +93,17 @@ func TestGracePeriod(t *testing.T) {
 	)
 }
 
+// A dry run of an immediate deletion says that the object is gone, as the deletion does.
+func TestGracePeriodDry(t *testing.T) {
+	const pod = "/api/v1/namespaces/test/pods/p?dryRun=All&orphanDependents=false"
+	newAPI(t).run(
+		exchange{do: "POST /api/v1/namespaces/test/pods", code: 201, body: `{"metadata":{"name":"p"},"spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}]}}`},
+		exchange{do: "DELETE " + pod, code: 202, says: says{"metadata.deletionGracePeriodSeconds": "30"}},
+		exchange{do: "DELETE " + pod + "&gracePeriodSeconds=0", code: 200, says: says{"kind": "Pod", "metadata.deletionGracePeriodSeconds": "0", "metadata.generation": "2"}},
+		exchange{do: "GET /api/v1/namespaces/test/pods/p", code: 200, says: says{"metadata.deletionTimestamp": "-"}},
+	)
+}
+
 func TestNamespaceDeletion(t *testing.T) {
 	newAPI(t).run(
 		exchange{do: "DELETE /api/v1/namespaces/default", code: 403, says: says{"message": `namespaces "default" is forbidden: this namespace may not be deleted`}},
