@@ -254,7 +254,8 @@ func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Ob
 	return r.mark(ctx, obj, live, d)
 }
 
-// mark is the write that leaves an object marked as being deleted; nil when it is marked already.
+// mark is the write that leaves an object marked as being deleted; nil when it is marked already. It ends the lifetime of the object: what finalizers
+// keep stays until they are gone, or an update gives it a new lifetime.
 func (r *DeleteRequest) mark(ctx context.Context, obj runtime.Object, live *Object, d *Deleted) (*Write, error) {
 	t := r.Type
 	draft, err := t.keptDraft(ctx, obj)
@@ -265,7 +266,7 @@ func (r *DeleteRequest) mark(ctx context.Context, obj runtime.Object, live *Obje
 		d.Object = live
 		return nil, nil
 	}
-	return &Write{Op: Update, Key: live.Key, From: live.Revision, Draft: draft, TTL: t.ttl(obj)}, nil
+	return &Write{Op: Update, Key: live.Key, From: live.Revision, Draft: draft}, nil
 }
 
 // markDeleting sets the deletionTimestamp of an object that finalizers keep; its generation rises once.

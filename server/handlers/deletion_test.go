@@ -1,14 +1,17 @@
 package handlers_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/apis/core"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/builtin"
 )
 
 // "Resource deletion": deletion has two phases with finalizers or a grace period, and one without.
@@ -102,6 +105,38 @@ func TestGracePeriodDry(t *testing.T) {
 		exchange{do: "DELETE " + pod + "&gracePeriodSeconds=0", code: 200, says: says{"kind": "Pod", "metadata.deletionGracePeriodSeconds": "0", "metadata.generation": "2"}},
 		exchange{do: "GET /api/v1/namespaces/test/pods/p", code: 200, says: says{"metadata.deletionTimestamp": "-"}},
 	)
+}
+
+// lifetimes remembers the lifetime of each write of Events.
+type lifetimes struct {
+	resources.Store
+	ttls []time.Duration
+}
+
+func (s *lifetimes) Commit(ctx context.Context, writes ...resources.Write) ([]*resources.Object, error) {
+	for _, w := range writes {
+		if w.Key.Resource == "events" {
+			s.ttls = append(s.ttls, w.TTL)
+		}
+	}
+	return s.Store.Commit(ctx, writes...)
+}
+
+// An Event that finalizers keep stays until they are gone. An update gives it another lifetime, as any Event.
+func TestFinalizersOfEvents(t *testing.T) {
+	a := newAPI(t)
+	s := &lifetimes{Store: a.store.Store}
+	a.store.Store = s
+	const events = "/api/v1/namespaces/test/events"
+	a.run(
+		exchange{do: "POST " + events, code: 201, body: `{"metadata":{"name":"e","finalizers":["x.y/1"]},"involvedObject":{"namespace":"test"},"reason":"r"}`},
+		exchange{do: "DELETE " + events + "/e", code: 200, says: says{"metadata.finalizers": `["x.y/1"]`}},
+		exchange{do: "PATCH " + events + "/e", header: asMergePatch, body: `{"reason":"s"}`, code: 200},
+		exchange{do: "DELETE " + events + "/e", code: 200},
+	)
+	if want := []time.Duration{builtin.DefaultEventTTL, 0, builtin.DefaultEventTTL}; !slices.Equal(s.ttls, want) {
+		t.Errorf("the lifetimes of the writes are %v, want %v", s.ttls, want)
+	}
 }
 
 func TestNamespaceDeletion(t *testing.T) {
