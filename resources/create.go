@@ -339,11 +339,12 @@ func allocatingDry(ctx context.Context, dry bool) context.Context {
 // AllocatesDry tells Type.Allocate whether nothing that it allocates will be stored.
 func AllocatesDry(ctx context.Context) bool { return ctx.Value(dryAllocationKey{}) != nil }
 
+// createDry takes the name of an object that cannot be decrypted as free, as kube-apiserver does.
 func createDry(ctx context.Context, s Reader, t *Type, w Write, obj runtime.Object) (*Object, error) {
 	switch _, err := s.Get(ctx, w.Key, At{Match: MostRecent}); {
 	case err == nil:
 		return nil, alreadyExists(ctx, s, t, w.Key, obj)
-	case !errors.Is(err, ErrNotFound):
+	case !errors.Is(err, ErrNotFound) && !errors.As(err, new(*TransformError)):
 		return nil, err
 	}
 	return NewObject(w.Key, w.Draft.withoutRevision(), 0), nil
