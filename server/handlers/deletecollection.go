@@ -64,7 +64,8 @@ func (h *Handlers) deleteCollection(q *request) error {
 
 // markFirstPage makes the metadata of a list of deleted objects that of its first page, as it is with kube-apiserver, although the list has all of them.
 func (h *Handlers) markFirstPage(q *request, list *metainternalversion.ListOptions, objects []*resources.Object, m *metav1.ListMeta) {
-	if list.Limit != 0 || len(objects) <= collectionPage {
+	whole := list.ResourceVersion == "0" && !q.served.Uncached // the limit is ignored, see collect
+	if list.Limit != 0 || whole || len(objects) <= collectionPage {
 		return
 	}
 	s := q.selection(list)
