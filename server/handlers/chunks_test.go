@@ -85,6 +85,20 @@ func TestChunksByIndex(t *testing.T) {
 		exchange{do: "GET " + pods + "?limit=1&fieldSelector=spec.nodeName%3Dn1&continue={last}", code: 200, says: says{names: `[]`, "metadata.continue": "-"}})
 }
 
+// Chunks of the objects of one namespace, which a field selector names, follow each other. kube-apiserver loses the namespace between them.
+func TestChunksOfSelectedNamespace(t *testing.T) {
+	a := newAPI(t)
+	for _, namespace := range []string{"aaa", "zzz"} {
+		a.run(exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"` + namespace + `"}}`, code: 201})
+		for _, name := range []string{"p", "q", "r"} {
+			a.run(exchange{do: "POST /api/v1/namespaces/" + namespace + "/configmaps", body: `{"metadata":{"name":"` + name + `"}}`, code: 201})
+		}
+		list := "GET /api/v1/configmaps?limit=2&fieldSelector=metadata.namespace%3D" + namespace
+		a.run(exchange{do: list, code: 200, says: says{"items.#.metadata.name": `["p","q"]`}, keep: says{"next": "metadata.continue"}},
+			exchange{do: list + "&continue={next}", code: 200, says: says{"items.#.metadata.name": `["r"]`, "metadata.continue": "-"}})
+	}
+}
+
 // A list that is older than the history cannot continue consistently, even without writes since. A token for an inconsistent continuation starts a
 // new list.
 func TestChunksAge(t *testing.T) {

@@ -107,6 +107,21 @@ func TestGracePeriodDry(t *testing.T) {
 	)
 }
 
+// A deletion that takes off the last finalizer removes the object in one step. kube-apiserver compares the precondition with an empty object, and answers
+// a dry run with one.
+func TestDeletionByLastFinalizer(t *testing.T) {
+	for _, finalizer := range []string{"orphan", "foregroundDeletion"} {
+		newAPI(t).run(
+			exchange{do: "POST " + configMaps, body: `{"metadata":{"name":"a","finalizers":["` + finalizer + `"]}}`, code: 201,
+				keep: says{"rv": "metadata.resourceVersion", "uid": "metadata.uid"}},
+			exchange{do: "DELETE " + configMaps + "/a?propagationPolicy=Background&dryRun=All", code: 200, says: says{"kind": "Status", "details.uid": "{uid}"}},
+			exchange{do: "DELETE " + configMaps + "/a", code: 409, body: `{"propagationPolicy":"Background","preconditions":{"resourceVersion":"1"}}`},
+			exchange{do: "DELETE " + configMaps + "/a", code: 200, body: `{"propagationPolicy":"Background","preconditions":{"resourceVersion":"{rv}"}}`, says: says{"kind": "Status"}},
+			exchange{do: "GET " + configMaps + "/a", code: 404},
+		)
+	}
+}
+
 // lifetimes remembers the lifetime of each write of Events.
 type lifetimes struct {
 	resources.Store
