@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/server/egressselector"
 	certutil "k8s.io/client-go/util/cert"
@@ -230,7 +231,8 @@ func (o *kubeAPIServerOptions) complete() error {
 	}
 	o.serve.listen = net.JoinHostPort(o.bindAddress.String(), strconv.Itoa(o.securePort))
 	// kube-apiserver accepts a loopback address, and then cannot create the endpoint.
-	if o.serve.services.advertise.IsLoopback() {
+	advertised := o.serve.services.advertise
+	if advertised.IsLoopback() {
 		o.serve.services.advertise = nil
 	}
 	if n, err := strconv.Atoi(o.verbosity); err != nil {
@@ -238,14 +240,17 @@ func (o *kubeAPIServerOptions) complete() error {
 	} else if n >= 1 {
 		o.serve.log.level = levelOf(n)
 	}
-	if o.certDir != "" && o.serve.certFile == "" && o.serve.keyFile == "" {
-		if err := o.useCertDir(); err != nil {
-			return err
-		}
+	inCertDir := o.certDir != "" && o.serve.certFile == "" && o.serve.keyFile == ""
+	if inCertDir {
+		base := filepath.Join(o.certDir, "apiserver")
+		o.serve.certFile, o.serve.keyFile = base+".crt", base+".key"
 	}
 	err := o.serve.complete()
 	if err == nil {
 		err = o.serve.services.checkPeer()
+	}
+	if err == nil && inCertDir {
+		err = o.ensureCertificate(advertised)
 	}
 	// kube-apiserver ends with the same code for any error.
 	var usage *usageError
@@ -255,11 +260,9 @@ func (o *kubeAPIServerOptions) complete() error {
 	return err
 }
 
-// useCertDir uses the serving certificate in --cert-dir. If there is none, it creates a self-signed one, as
-// kube-apiserver does: clients may use the certificate as their authority.
-func (o *kubeAPIServerOptions) useCertDir() error {
-	base := filepath.Join(o.certDir, "apiserver")
-	o.serve.certFile, o.serve.keyFile = base+".crt", base+".key"
+// ensureCertificate creates a self-signed serving certificate in --cert-dir if there is none, as kube-apiserver does: clients may use the
+// certificate as their authority. As there, it is for the advertised address, too, and for that of the Service kubernetes, which pods use.
+func (o *kubeAPIServerOptions) ensureCertificate(advertised net.IP) error {
 	if ok, err := certutil.CanReadCertAndKey(o.serve.certFile, o.serve.keyFile); ok || err != nil {
 		return err
 	}
@@ -267,7 +270,13 @@ func (o *kubeAPIServerOptions) useCertDir() error {
 	if o.bindAddress.IsUnspecified() {
 		host, ips, names = "localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, append(names, "localhost")
 	}
-	cert, key, err := certutil.GenerateSelfSignedCertKey(host, ips, names)
+	if advertised == nil {
+		advertised, _ = utilnet.ResolveBindAddress(o.bindAddress) // a machine without a network has none
+	}
+	if advertised != nil {
+		host = advertised.String()
+	}
+	cert, key, err := certutil.GenerateSelfSignedCertKey(host, append(ips, o.serve.services.first), names)
 	if err != nil {
 		return fmt.Errorf("unable to generate self signed cert: %w", err)
 	}
