@@ -43,7 +43,7 @@ type kubeAPIServerOptions struct {
 	verbosity string
 	version   versionFlag
 
-	inert, own *pflag.FlagSet
+	acting, inert, own *pflag.FlagSet // inert are those without an effect
 }
 
 // newKubeAPIServerCommand returns kube-apiserver's command line, with exit code 1 for a usage error, as kube-apiserver has it.
@@ -97,7 +97,7 @@ func (o *kubeAPIServerOptions) sections() []section {
 			own.AddFlag(f)
 		}
 	})
-	o.own = own
+	o.acting, o.own = acting, own
 	o.setDefaults(acting, own)
 	return []section{{"Flags of kube-apiserver", acting}, {"Flags of Rowlock", own}, {"Flags of kube-apiserver that do nothing here", o.inert}}
 }
@@ -230,10 +230,12 @@ func (o *kubeAPIServerOptions) complete() error {
 		o.bindAddress = net.IPv4zero
 	}
 	o.serve.listen = net.JoinHostPort(o.bindAddress.String(), strconv.Itoa(o.securePort))
-	// kube-apiserver accepts a loopback address, and then cannot create the endpoint.
-	advertised := o.serve.services.advertise
-	if advertised.IsLoopback() {
-		o.serve.services.advertise = nil
+	advertised := o.dropUnreachable()
+	// kube-apiserver ignores one half of a pair.
+	if p := &o.serve.proxies; (p.certFile == "") != (p.keyFile == "") {
+		p.certFile, p.keyFile = "", ""
+		o.ignore("proxy-client-cert-file")
+		o.ignore("proxy-client-key-file")
 	}
 	if n, err := strconv.Atoi(o.verbosity); err != nil {
 		return fmt.Errorf("invalid argument %q for \"-v, --v\" flag: %w", o.verbosity, err)
@@ -259,6 +261,26 @@ func (o *kubeAPIServerOptions) complete() error {
 	}
 	return err
 }
+
+// dropUnreachable drops an advertised address that no endpoint can have, and returns the one that the certificate is for; nil: the default.
+// kube-apiserver accepts any address: it uses the default in place of an unspecified one, and cannot create an endpoint with the others.
+func (o *kubeAPIServerOptions) dropUnreachable() net.IP {
+	given := o.serve.services.advertise
+	if given == nil || reachable(given) {
+		return given
+	}
+	o.serve.services.advertise = nil
+	if given.IsUnspecified() {
+		return nil
+	}
+	if !given.IsLoopback() { // envtest gives a loopback address
+		o.ignore("advertise-address")
+	}
+	return given
+}
+
+// ignore counts a flag among those without an effect.
+func (o *kubeAPIServerOptions) ignore(name string) { o.inert.AddFlag(o.acting.Lookup(name)) }
 
 // ensureCertificate creates a self-signed serving certificate in --cert-dir if there is none, as kube-apiserver does: clients may use the
 // certificate as their authority. As there, it is for the advertised address, too, and for that of the Service kubernetes, which pods use.

@@ -27,6 +27,8 @@ func TestAddressesOfTheCreatedCertificate(t *testing.T) {
 		{[]string{"--service-cluster-ip-range=10.99.0.0/24"}, []string{own, "127.0.0.1", "10.99.0.1", "localhost"}},
 		{[]string{"--bind-address=127.0.0.1"}, []string{own, "127.0.0.1", "10.0.0.1"}},
 		{[]string{"--bind-address=192.0.2.7"}, []string{"192.0.2.7", "10.0.0.1"}},
+		{[]string{"--advertise-address=0.0.0.0"}, []string{own, "127.0.0.1", "10.0.0.1"}},
+		{[]string{"--advertise-address=169.254.1.1"}, []string{"169.254.1.1", "127.0.0.1", "10.0.0.1"}},
 		{[]string{"--advertise-address=127.0.0.1"}, []string{"127.0.0.1", "10.0.0.1", "localhost"}},
 	} {
 		o, cmd, dir := &kubeAPIServerOptions{}, &cobra.Command{}, t.TempDir()

@@ -171,6 +171,7 @@ const serveRemoved = "KUBE_APISERVER_SERVE_REMOVED_APIS_FOR_ONE_RELEASE"
 func (o *serveOptions) warn(logger *slog.Logger) {
 	o.warnIdle(logger)
 	o.http.warnCiphers(logger)
+	o.proxies.warn(logger)
 }
 
 // warnIdle warns of settings without an effect: feature gates of which Rowlock has only the fields and types, because the controllers of

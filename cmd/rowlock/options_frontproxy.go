@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/x509"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -43,7 +44,7 @@ func (o *frontProxyOptions) complete() error {
 		return usagef("--proxy-client-cert-file needs --proxy-client-key-file")
 	case o.certFile == "" && o.keyFile != "":
 		return usagef("--proxy-client-key-file needs --proxy-client-cert-file")
-	case o.certFile != "" && o.caFile == "":
+	case o.certFile != "" && o.caFile == "" && !o.onlyNamed:
 		return usagef("--proxy-client-cert-file needs --requestheader-client-ca-file: nobody would believe it")
 	}
 	if len(o.uids) > 0 && o.onlyNamed && !slices.ContainsFunc(o.uids, func(h string) bool { return strings.EqualFold(h, "X-Remote-Uid") }) {
@@ -56,6 +57,13 @@ func (o *frontProxyOptions) complete() error {
 		}
 	}
 	return nil
+}
+
+// warn warns of a certificate that extension API servers cannot verify by what this server publishes.
+func (o *frontProxyOptions) warn(logger *slog.Logger) {
+	if o.certFile != "" && o.caFile == "" {
+		logger.Warn("extension API servers are not told to trust --proxy-client-cert-file: that needs --requestheader-client-ca-file")
+	}
 }
 
 // frontProxy returns the configuration that is published to extension API servers.

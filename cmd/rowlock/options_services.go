@@ -113,10 +113,15 @@ func (o *serviceOptions) complete() error {
 	if o.NodePorts.Base == 0 {
 		return usagef("--service-node-port-range must be of ports from 1 to 65535")
 	}
-	if ip := o.advertise; ip != nil && (ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast() || ip.IsMulticast()) {
+	if o.advertise != nil && !reachable(o.advertise) {
 		return usagef("--advertise-address must be an address that other machines can reach")
 	}
 	return nil
+}
+
+// reachable tells whether an address can be that of an endpoint.
+func reachable(ip net.IP) bool {
+	return !ip.IsLoopback() && !ip.IsUnspecified() && !ip.IsLinkLocalUnicast() && !ip.IsMulticast()
 }
 
 // minPrefix is the shortest prefix of a range of Services, for addresses of a number of bits: upstream bounds the size of an IPv6 range.
