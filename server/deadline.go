@@ -45,14 +45,30 @@ func (s *Server) withDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 		setContext(c, ctx)
 		defer c.SetRequest(whole) // whole's context still tells whether the client is connected
 		until, _ := ctx.Deadline()
+		begun := false // the response
+		defer func() {
+			if ctx.Err() != nil {
+				s.countEnded(whole, requestInfo(c), begun)
+			}
+		}()
 		err := next(c)
+		begun = c.Response().Committed
 		// Compare the clock, too: net/http cancels the request when the read deadline of the body has passed, which is the same moment.
-		if err != nil && !time.Now().Before(until) && !c.Response().Committed {
-			epmetrics.RecordRequestTermination(c.Request(), s.countedAs(c.Request(), requestInfo(c)), epmetrics.APIServerComponent, http.StatusGatewayTimeout)
+		if err != nil && !time.Now().Before(until) && !begun {
 			auditing.Of(ctx).AnsweredStatus(status.Of(status.ForRequest(context.DeadlineExceeded, resourceOf(c), "", ""))) // of the handler, as in kube-apiserver
 			return timeIsOver(c)
 		}
 		return err
+	}
+}
+
+// countEnded counts a request whose deadline passed, or whose client went away, before its handler returned. As in kube-apiserver, it is terminated,
+// and aborted as well if its response had begun. A handler that panics to abort the response has not returned; withRecovery counts that one.
+func (s *Server) countEnded(r *http.Request, info *genericapirequest.RequestInfo, begun bool) {
+	info = s.countedAs(r, info)
+	epmetrics.RecordRequestTermination(r, info, epmetrics.APIServerComponent, http.StatusGatewayTimeout)
+	if begun {
+		epmetrics.RecordRequestAbort(r, info)
 	}
 }
 
