@@ -111,20 +111,30 @@ func cutOff(ctx context.Context, r *http.Request, w *echo.Response) (stop func()
 	}
 }
 
-// delayShutdown keeps a stopping server serving for ShutdownDelay, so that load balancers learn of the shutdown from /readyz. It returns early,
-// with the error, if serving ends.
+// leaveTimeout bounds the wait for Left after ShutdownDelay.
+const leaveTimeout = 5 * time.Second
+
+// delayShutdown keeps a stopping server serving for ShutdownDelay, so that load balancers learn of the shutdown from /readyz, and until clients
+// no longer find it by the Service kubernetes. It returns early, with the error, if serving ends.
 func (s *Server) delayShutdown(served <-chan error) error {
-	if s.ShutdownDelay <= 0 {
-		return nil
-	}
 	delay := time.NewTimer(s.ShutdownDelay)
 	defer delay.Stop()
 	select {
 	case err := <-served:
 		return err
 	case <-delay.C:
+	}
+	if s.Left == nil {
 		return nil
 	}
+	delay.Reset(leaveTimeout)
+	select {
+	case err := <-served:
+		return err
+	case <-s.Left:
+	case <-delay.C:
+	}
+	return nil
 }
 
 // finishRequests waits until no request is in flight. Meanwhile the filter of RetryAfter rejects new ones with 429.

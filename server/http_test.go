@@ -179,3 +179,21 @@ func TestShutdownDelay(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestShutdownAfterLeaving checks that a stopping server accepts new connections for as long as clients find it among the endpoints.
+func TestShutdownAfterLeaving(t *testing.T) {
+	left := make(chan struct{})
+	s := newServer(t, func(c *server.Config) { c.Left = left })
+	address, stop, done := serve(t, s)
+	stop()
+	for code := 200; code == 200; {
+		code, _, _ = newKnownClient(t).get(t, "http://"+address+"/readyz")
+	}
+	if code, _, _ := newKnownClient(t).get(t, "http://"+address+quick); code != 200 {
+		t.Errorf("a client that found the server among the endpoints got %d", code)
+	}
+	close(left)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

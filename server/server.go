@@ -113,6 +113,9 @@ type Config struct {
 	Flags map[string]string
 	// DrainTimeout bounds how long a shutdown waits for requests in flight. Default: RequestTimeout, as for kube-apiserver, and at least 30 seconds.
 	DrainTimeout time.Duration
+	// Left is closed when a stopping server is no longer an endpoint of the Service kubernetes. It accepts connections until then. Nil: the Service
+	// has no other endpoint, to which clients could turn.
+	Left <-chan struct{}
 }
 
 // Server serves the Kubernetes API.
@@ -263,7 +266,7 @@ func (s *Server) Close() { s.end() }
 // Admit makes the Entrance pass requests to the server, as Serve does, which must follow. It is for callers that announce the server first.
 func (s *Server) Admit() { s.Entrance.admit(s.echo) }
 
-// Serve answers requests until ctx ends. It then drains: it accepts nothing new, ends watches cleanly, closes streams to kubelets and pods, and
+// Serve answers requests until ctx ends. After ShutdownDelay, and when it has left the endpoints, it drains: it accepts nothing new, ends watches cleanly, closes streams to kubelets and pods, and
 // finishes the other requests in flight, for at most DrainTimeout. It closes the listener, which is nil if the Entrance is already open.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	trimming, stopTrimming := context.WithCancel(ctx)

@@ -45,6 +45,7 @@ type parts struct {
 	definitions  *custom.Definitions
 	aggregator   *aggregate.Aggregator
 	server       *server.Server
+	left         chan struct{} // closed when a stopping server is no longer an endpoint; nil: there are no other servers
 }
 
 // assemble creates all parts on a store. The caller has to close the server, then the audit, and then the store. Background work of
@@ -52,6 +53,9 @@ type parts struct {
 func (o *serveOptions) assemble(ctx, serving context.Context, store *sqlstore.Store, keys []health.Check, in *entrance, metrics *prometheus.Registry) (_ *parts, err error) {
 	logger := in.logger
 	p := &parts{options: o, logger: logger, metrics: metrics, store: store, keys: keys, entrance: in}
+	if store.Shared() {
+		p.left = make(chan struct{})
+	}
 	if p.auditor, err = o.audit.open(); err != nil {
 		return nil, err
 	}
@@ -162,6 +166,7 @@ func (p *parts) newServer() (*server.Server, error) {
 		Unfair:                  !o.flow.fair,
 		RequestTimeout:          o.http.requestTimeout,
 		HTTP:                    o.http.server(&o.log),
+		Left:                    p.left,
 	})
 	if err != nil {
 		return nil, err
@@ -198,6 +203,13 @@ func (p *parts) follow(ctx context.Context, work *errgroup.Group) {
 	}
 	for _, run := range runs {
 		work.Go(func() error { run(ctx); return nil })
+	}
+}
+
+// leave reports that this server is no longer an endpoint.
+func (p *parts) leave() {
+	if p.left != nil {
+		close(p.left)
 	}
 }
 

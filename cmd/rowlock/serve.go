@@ -151,7 +151,11 @@ func (p *parts) run(ctx, serving context.Context, served func(), r running, stdo
 	p.follow(serving, &work)
 	work.Go(func() error { r.keepBackups(ctx); return nil })
 	work.Go(func() error { p.keepViews(ctx); return nil })
-	work.Go(func() error { r.plane.Keep(ctx, r.network); return nil })
+	work.Go(func() error {
+		r.plane.Keep(ctx, r.network)
+		p.leave()
+		return nil
+	})
 	work.Go(func() error { return p.control(ctx) })
 	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", shellQuoted(p.certificates.KubeconfigPath()))
 	work.Go(func() error { attend(ctx, logger, p.certificates.KubeconfigPath()); return nil })
