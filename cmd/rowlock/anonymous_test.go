@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -24,10 +25,11 @@ func TestAnonymousByFile(t *testing.T) {
 	for _, tc := range []struct {
 		anonymous string
 		codes     map[string]int
+		review    string // the user of a blank token
 	}{
-		{"{enabled: true, conditions: [{path: /livez}]}", map[string]int{"/livez": 200, "/livez/": 401, "/readyz": 401, "/api": 401, "/api/v1/pods": 401}},
-		{"{enabled: true}", map[string]int{"/livez": 200, "/api": 403, "/api/v1/pods": 403}},
-		{"{enabled: false}", map[string]int{"/livez": 401, "/api": 401}},
+		{"{enabled: true, conditions: [{path: /livez}]}", map[string]int{"/livez": 200, "/livez/": 401, "/readyz": 401, "/api": 401, "/api/v1/pods": 401}, ""},
+		{"{enabled: true}", map[string]int{"/livez": 200, "/api": 403, "/api/v1/pods": 403}, "system:anonymous"},
+		{"{enabled: false}", map[string]int{"/livez": 401, "/api": 401}, ""},
 	} {
 		write(tc.anonymous)
 		p := start(t, "--data-dir", t.TempDir(), "--authentication-config", file)
@@ -35,6 +37,10 @@ func TestAnonymousByFile(t *testing.T) {
 			if code, body := p.askAnonymously(t, path); code != want {
 				t.Errorf("%s: %s: %d %s", tc.anonymous, path, code, body)
 			}
+		}
+		review, err := p.client(t).AuthenticationV1().TokenReviews().Create(t.Context(), reviewOf(" x"), metav1.CreateOptions{})
+		if err != nil || review.Status.Error != "" || review.Status.Authenticated != (tc.review != "") || review.Status.User.Username != tc.review {
+			t.Errorf("%s: a token that is blank: %+v, %v", tc.anonymous, review.Status, err)
 		}
 		if code := p.end(); code != 0 {
 			t.Errorf("ended with %d", code)

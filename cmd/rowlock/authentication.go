@@ -39,6 +39,7 @@ func (o *serveOptions) newIdentity(ctx context.Context, logger *slog.Logger, sto
 		return nil, err
 	}
 	i.authenticator, err = authn.New(authn.Options{ClientCAs: certificates.ClientCAs, FrontProxies: proxies, TokenFile: o.tokenFile, Logger: logger, Audiences: o.tokens.audiences, Remote: i.remote, Issued: i.issued,
+		Anonymous:       o.authentication.allowsAnonymous(i.remote.Anonymous, o.authorization.allowsAnonymous())(""), // the path of no request
 		ServiceAccounts: &authn.ServiceAccounts{NoLookup: !o.tokens.lookup, Issuers: o.tokens.issuers, Keys: keys, Store: store, Secrets: i.secrets}})
 	return i, err
 }

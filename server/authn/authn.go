@@ -57,6 +57,9 @@ type Options struct {
 	Audiences []string
 	// Remote is tried after all others. Optional.
 	Remote *Remote
+	// Anonymous says that a TokenReview of a blank token finds system:anonymous, as in kube-apiserver where requests
+	// without credentials are allowed for all paths. User returns no such user.
+	Anonymous bool
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 }
@@ -67,6 +70,7 @@ type Authenticator struct {
 	// audiences are the token audiences that mean this server.
 	audiences authenticator.Audiences
 	counts    *counts
+	anonymous bool
 }
 
 // New returns an Authenticator. It fails when the token file cannot be read.
@@ -88,7 +92,7 @@ func New(o Options) (*Authenticator, error) {
 		kinds = append(kinds, authenticator.WrapAudienceAgnosticRequest(o.Audiences, newFrontProxies(o.FrontProxies, o.Now)))
 	}
 	kinds = append(kinds, newCertificates(o.ClientCAs, o.Now, counts), bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens))
-	return &Authenticator{group.NewAuthenticatedGroupAdder(union.New(kinds...)), o.Audiences, counts}, nil
+	return &Authenticator{group.NewAuthenticatedGroupAdder(union.New(kinds...)), o.Audiences, counts, o.Anonymous}, nil
 }
 
 // tokens returns the token authenticators in upstream's order. Tokens that upstream does not have are recognised by their form.
@@ -148,6 +152,10 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 	response, ok, err := a.all.AuthenticateRequest(r)
 	if err != nil {
 		err = utilerrors.NewAggregate([]error{errInvalid, err})
+	}
+	if !ok && err == nil && a.anonymous {
+		wanted, _ := authenticator.AudiencesFrom(r.Context())
+		return &authenticator.Response{Audiences: wanted, User: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}}, true, nil
 	}
 	return response, ok, err
 }
