@@ -37,13 +37,15 @@ func (s *Server) chain() echo.MiddlewareFunc {
 }
 
 func (s *Server) passes() []echo.MiddlewareFunc {
-	outer, inner := s.optional()
+	first, outer, inner := s.optional()
 	return slices.Concat([]echo.MiddlewareFunc{
 		s.withAuditID,     // gives the request an ID
 		s.withAuditEnd,    // records the end
 		s.withRequestInfo, // parses verb and resource
-		s.withMetrics,     // counts it, whatever its outcome
-		s.withRecovery,    // a panic fails this request alone, with a 500
+	}, first, []echo.MiddlewareFunc{
+		withCacheControl, // Cache-Control headers
+		s.withMetrics,    // counts it, whatever its outcome
+		s.withRecovery,   // a panic fails this request alone, with a 500
 	}, outer, []echo.MiddlewareFunc{
 		s.withDeadline, // bounds everything but streams
 		s.withWarnings, // Warning headers
@@ -64,9 +66,15 @@ func (s *Server) withAuditID(next echo.HandlerFunc) echo.HandlerFunc {
 		if id == "" {
 			id = uuid.NewString()
 		}
-		h := c.Response().Header()
-		h["Audit-Id"] = []string{id}
-		h["Cache-Control"] = noCache
+		c.Response().Header()["Audit-Id"] = []string{id}
+		return next(c)
+	}
+}
+
+// withCacheControl comes after the filters that answer without this header, as in kube-apiserver.
+func withCacheControl(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		c.Response().Header()["Cache-Control"] = noCache
 		return next(c)
 	}
 }
@@ -79,8 +87,6 @@ func (s *Server) withRequestInfo(next echo.HandlerFunc) echo.HandlerFunc {
 		r := c.Request()
 		info, err := s.info.NewRequestInfo(r)
 		if err != nil {
-			// kube-apiserver answers in plain text here, before it sets Cache-Control.
-			c.Response().Header().Del("Cache-Control")
 			internalError(c, fmt.Errorf("failed to create RequestInfo: %w", err))
 			return nil
 		}

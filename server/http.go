@@ -36,22 +36,23 @@ type HTTP struct {
 	SetVerbosity func(string) (answer string, err error)
 }
 
-// optional returns the filters that depend on the configuration: those before the deadline is set, and those before authentication.
-func (s *Server) optional() (outer, inner []echo.MiddlewareFunc) {
+// optional returns the filters that depend on the configuration: those before the request is counted, those before the deadline is set, and those
+// before authentication.
+func (s *Server) optional() (first, outer, inner []echo.MiddlewareFunc) {
 	passed := http.HandlerFunc(pass)
+	if s.RetryAfter {
+		first = append(first, exceptOwn(through(filters.WithRetryAfter(passed, s.draining))))
+	}
 	if len(s.HSTSDirectives) > 0 {
 		outer = append(outer, through(filters.WithHSTS(passed, s.HSTSDirectives)))
 	}
 	if s.GoawayChance > 0 {
 		outer = append(outer, through(filters.WithProbabilisticGoaway(passed, s.GoawayChance)))
 	}
-	if s.RetryAfter {
-		inner = append(inner, exceptOwn(through(filters.WithRetryAfter(passed, s.draining))))
-	}
 	if len(s.CORSAllowedOrigins) > 0 {
 		inner = append(inner, through(filters.WithCORS(passed, s.CORSAllowedOrigins, nil, nil, nil, "true")))
 	}
-	return outer, inner
+	return first, outer, inner
 }
 
 // exceptOwn exempts the server's internal requests from a filter: answering other requests, and shutting down, depend on them.

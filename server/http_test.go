@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -134,7 +137,7 @@ func TestGoaway(t *testing.T) {
 func TestShutdownDelay(t *testing.T) {
 	var store *blockedStore
 	s := newServer(t, func(c *server.Config) {
-		c.ShutdownDelay, c.RetryAfter = 3*time.Second, true
+		c.ShutdownDelay, c.RetryAfter, c.HSTSDirectives = 3*time.Second, true, []string{"max-age=1"}
 		store = blocked(c)
 	})
 	address, stop, done := serve(t, s)
@@ -161,6 +164,11 @@ func TestShutdownDelay(t *testing.T) {
 			t.Fatalf("%d, %v", code, h)
 		}
 	}
+	// The rejection comes before everything else: it has no other headers, it is no answer of the API to count, and no parameter is examined.
+	code, _, h := other.get(t, "http://"+address+quick+"?timeout=soon")
+	if got := slices.Sorted(maps.Keys(h)); code != 429 || !slices.Equal(got, []string{"Audit-Id", "Content-Length", "Content-Type", "Date", "Retry-After", "X-Content-Type-Options"}) {
+		t.Errorf("a new request: %d, %v", code, h)
+	}
 	if answered == 0 {
 		t.Error("nothing was answered while the end was delayed")
 	}
@@ -170,6 +178,10 @@ func TestShutdownDelay(t *testing.T) {
 	}
 	if _, err := own.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
 		t.Errorf("a request of the server's own: %v", err)
+	}
+	counted, err := own.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	if err != nil || strings.Contains(string(counted), `apiserver_request_total{code="429"`) {
+		t.Errorf("rejected requests are counted (%v)", err)
 	}
 	close(store.release)
 	if code := <-first; code != 404 {
