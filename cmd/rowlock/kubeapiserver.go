@@ -249,7 +249,7 @@ func (o *kubeAPIServerOptions) complete() error {
 	}
 	err := o.serve.complete()
 	if err == nil {
-		err = o.serve.services.checkPeer()
+		err = o.serve.services.checkPeer(o.inert.Lookup("peer-ca-file").Value.String())
 	}
 	if err == nil && inCertDir {
 		err = o.ensureCertificate(advertised)

@@ -77,13 +77,16 @@ func (o *serviceOptions) check() (errs []error) {
 	return errs
 }
 
-// checkPeer refuses an address without the feature that uses it, with kube-apiserver's messages. The gates are set by then.
-func (o *serviceOptions) checkPeer() error {
+// checkPeer refuses an address, or a file with an authority, without the feature that uses it, with kube-apiserver's messages. The gates are set by
+// then.
+func (o *serviceOptions) checkPeer(caFile string) error {
 	if utilfeature.DefaultFeatureGate.Enabled(features.UnknownVersionInteroperabilityProxy) {
 		return nil
 	}
 	const refusal = " requires UnknownVersionInteroperabilityProxy feature to be turned on"
 	switch {
+	case caFile != "":
+		return errors.New("--peer-ca-file" + refusal)
 	case o.peerIP != "":
 		return errors.New("--peer-advertise-ip" + refusal)
 	case o.peerPort != "":
