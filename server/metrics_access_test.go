@@ -43,6 +43,7 @@ func TestAccessIsCounted(t *testing.T) {
 		`authentication_duration_seconds_count{result="success"}`:                                                8,
 		`authorization_attempts_total{result="allowed"}`:                                                         6,
 		`apiserver_request_filter_duration_seconds_count{filter="authentication"}`:                               10,
+		`apiserver_request_filter_duration_seconds_count{filter="audit"}`:                                        8, // of users
 		`apiserver_request_filter_duration_seconds_count{filter="constrainedimpersonation"}`:                     7, // not the rejected ones
 		`apiserver_request_filter_duration_seconds_count{filter="priorityandfairness"}`:                          7,
 		`apiserver_request_filter_duration_seconds_count{filter="authorization"}`:                                6, // nor the forbidden ones

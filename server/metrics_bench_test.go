@@ -19,6 +19,7 @@ func BenchmarkSteps(b *testing.B) {
 	for b.Loop() {
 		access.known.filter.Observe(1e-5)
 		access.allowed.filter.Observe(1e-5)
+		access.filters.audit.Observe(0)
 		access.filters.impersonation.Observe(0)
 		access.filters.flow.Observe(time.Since(began).Seconds())
 	}
