@@ -19,6 +19,7 @@ func (s *Server) addDebug(e *echo.Echo) {
 	}
 }
 
+// addProfiles adds no /debug/pprof/cmdline, which kube-apiserver has on its socket: the command line may contain the password of the database.
 func (s *Server) addProfiles(e *echo.Echo) {
 	e.Any("/debug/pprof", echo.WrapHandler(http.RedirectHandler("/debug/pprof/", http.StatusFound)))
 	e.Any("/debug/pprof/*", echo.WrapHandler(http.HandlerFunc(pprof.Index)))
