@@ -65,6 +65,10 @@ func checkBinding(ctx context.Context, _ *resources.Operation, name string, obj 
 
 // bind answers a create of pods/binding: it assigns the pod to a node, as a scheduler has decided. The uid and the
 // resourceVersion of the Binding, where set, are preconditions on the pod.
+//
+// Not inlined, because both calls would take a copy of its functions in the binary.
+//
+//go:noinline
 func bind(pods *resources.Type) resources.CreateFunc {
 	return func(ctx context.Context, o *resources.Operation, name string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
 		b, ok := obj.(*core.Binding)

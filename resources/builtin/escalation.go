@@ -20,6 +20,10 @@ import (
 )
 
 // unlessEscalating refuses roles and bindings that give rights which their writer does not have.
+//
+// Not inlined, because each of its calls would take a copy of its function in the binary.
+//
+//go:noinline
 func unlessEscalating(p Parts) option {
 	return func(t *resources.Type) {
 		if p.Rules != nil {
