@@ -27,16 +27,7 @@ func Controller(account string) Actor {
 // Request is the context of a request of the actor for an object, or for a subresource of it. verb is a verb of
 // RequestInfo.
 func (a Actor) Request(ctx context.Context, verb string, t *Type, key Key, subresource ...string) context.Context {
-	return withInfo(genericapirequest.WithUser(unsent(ctx), a.Info), t, verb, key, subresource...)
-}
-
-// WithRequest is the context of a request that is part of another one: the rules of types read the verb and the object
-// from it.
-func WithRequest(ctx context.Context, t *Type, verb, namespace, name string) context.Context {
-	return withInfo(ctx, t, verb, t.KeyOf(namespace, name))
-}
-
-func withInfo(ctx context.Context, t *Type, verb string, key Key, subresource ...string) context.Context {
+	ctx = genericapirequest.WithUser(unsent(ctx), a.Info)
 	info := &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: verb, APIGroup: t.Group, APIVersion: t.StorageVersion.Version,
 		Resource: t.Resource, Namespace: key.Namespace, Name: key.Name}
 	if len(subresource) > 0 {

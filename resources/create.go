@@ -180,32 +180,41 @@ func (p *Pipeline) validateNew(ctx context.Context, a admitted, accepted *bool) 
 }
 
 func (p *Pipeline) attempt(ctx context.Context, r *CreateRequest, obj runtime.Object, validate func(runtime.Object) error) (*Object, error) {
+	ctx, shares := p.sharing(ctx, r.Type, r.DryRun)
+	stored, writes, err := p.try(ctx, r, obj, validate)
+	shares.end(stored, writes, err)
+	return stored, err
+}
+
+// try is attempt, and returns the writes as well.
+func (p *Pipeline) try(ctx context.Context, r *CreateRequest, obj runtime.Object, validate func(runtime.Object) error) (*Object, []Write, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	sent, perr := revisionOfObject(m.GetResourceVersion()) // a value that is not a number is ignored, as in kube-apiserver
-	writes, err := prepareCreate(allocatingDry(ctx, r.DryRun), p.store, r.Type, obj, true, func() error { return validate(obj) })
+	writes, err := prepareCreate(ctx, p.store, r.Type, obj, true, func() error { return validate(obj) })
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if r.DryRun {
-		return createDry(ctx, p.store, r.Type, writes[0], obj)
+		o, err := createDry(ctx, p.store, r.Type, writes[0], obj)
+		return o, nil, err
 	}
 	if perr == nil && sent != 0 {
-		return nil, errRevisionOfNew
+		return nil, nil, errRevisionOfNew
 	}
 	stored, err := commitNew(ctx, p.store, writes)
 	if errors.Is(err, ErrExists) {
-		return nil, p.exists(ctx, r, writes, obj)
+		return nil, nil, p.exists(ctx, r, writes, obj)
 	}
 	if conflict := (*ConflictError)(nil); errors.As(err, &conflict) || errors.Is(err, ErrNotFound) {
-		return nil, errTaken // a key of the supply: the object itself is new
+		return nil, nil, errTaken // a key of the supply: the object itself is new
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return stored[0], nil
+	return stored[0], writes, nil
 }
 
 // mostRemovals bounds the removals in the transaction of a create or an update.
@@ -257,16 +266,20 @@ func (p *Pipeline) exists(ctx context.Context, r *CreateRequest, writes []Write,
 
 // PrepareCreate applies the create rules of its type to a new object (hub form, which it changes) and returns the writes that
 // would store it: the object's own first, then those of its allocations. It is for objects that are written as part of another
-// object's write (Type.Allocate), whose admission covers them.
+// object's write (Type.Allocate), whose admission covers them; see CreateShare.
 //
 // Errors are API status errors, or those of the Reader.
 func PrepareCreate(ctx context.Context, s Reader, t *Type, obj runtime.Object) ([]Write, error) {
+	return prepareNew(ctx, s, t, obj, nil)
+}
+
+func prepareNew(ctx context.Context, s Reader, t *Type, obj runtime.Object, validate func() error) ([]Write, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return nil, err
 	}
 	t.fill(m)
-	return prepareCreate(ctx, s, t, obj, true, nil)
+	return prepareCreate(ctx, s, t, obj, true, validate)
 }
 
 // fill gives a new object its UID, its time and, if it is to be generated, its name.
@@ -326,18 +339,6 @@ func (t *Type) allocate(ctx context.Context, s Reader, obj, old runtime.Object) 
 	}
 	return t.Allocate(ctx, s, obj, old)
 }
-
-type dryAllocationKey struct{}
-
-func allocatingDry(ctx context.Context, dry bool) context.Context {
-	if dry {
-		return context.WithValue(ctx, dryAllocationKey{}, true)
-	}
-	return ctx
-}
-
-// AllocatesDry tells Type.Allocate whether nothing that it allocates will be stored.
-func AllocatesDry(ctx context.Context) bool { return ctx.Value(dryAllocationKey{}) != nil }
 
 // createDry takes the name of an object that cannot be decrypted as free, as kube-apiserver does.
 func createDry(ctx context.Context, s Reader, t *Type, w Write, obj runtime.Object) (*Object, error) {

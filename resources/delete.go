@@ -123,7 +123,10 @@ func (p *Pipeline) deleteTwice(ctx context.Context, r *DeleteRequest, key Key) (
 // deleteOnce marks or removes the object. again is set when it was marked and a removal has to follow at once.
 func (p *Pipeline) deleteOnce(ctx context.Context, r *DeleteRequest, key Key) (d Deleted, again bool, err error) {
 	options := r.Options
-	stored, err := GuaranteedUpdate(ctx, p.store, key, func(live *Object) ([]Write, error) {
+	ctx, shares := p.sharing(ctx, r.Type, false)
+	var writes []Write
+	stored, err := GuaranteedUpdate(ctx, p.store, key, func(live *Object) (_ []Write, err error) {
+		shares.end(nil, nil, errTaken) // another write won the last round
 		d, again = Deleted{}, false
 		if live == nil {
 			return nil, apierrors.NewNotFound(r.Type.RequestResource(ctx), r.Name)
@@ -140,13 +143,14 @@ func (p *Pipeline) deleteOnce(ctx context.Context, r *DeleteRequest, key Key) (d
 			}
 			return nil, nil
 		}
-		writes, err := r.Type.withFreed(ctx, p.store, *w, live)
+		writes, err = r.Type.withFreed(ctx, p.store, *w, live)
 		if err == nil && again && p.removes(ctx, r, d.marked) {
 			again, d.Gone = false, true
 			writes = append(writes, Write{Op: Delete, Key: key, From: FromEarlier})
 		}
 		return writes, err
 	})
+	shares.end(stored, writes, err)
 	if err != nil {
 		return Deleted{}, false, err
 	}
@@ -184,16 +188,8 @@ func (t *Type) withFreed(ctx context.Context, s Reader, w Write, live *Object) (
 	return append([]Write{w}, freed...), nil
 }
 
-// PrepareDelete computes the write of a deletion of the live object: a removal, or an update that marks it as being deleted. nil when it is marked
-// already. It is for objects that are deleted as part of another object's write (Type.Allocate), whose admission covers them.
-//
-// Errors are API status errors.
-func PrepareDelete(ctx context.Context, t *Type, live *Object) (*Write, error) {
-	r := &DeleteRequest{Type: t, Name: live.Name, Options: &metav1.DeleteOptions{}}
-	r.sent = r.Options
-	return (&Pipeline{}).prepareDelete(ctx, r, live, &Deleted{}, new(bool))
-}
-
+// prepareDelete computes the write of a deletion of the live object: a removal, or an update that marks it as being deleted. nil when it is marked
+// already.
 func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Object, d *Deleted, again *bool) (*Write, error) {
 	t := r.Type
 	obj, err := t.decodeKept(live)

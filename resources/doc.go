@@ -44,6 +44,7 @@
 //	gone.go          errors of writes which say that the object is gone
 //	changed.go       the new object of an update, before the rules; repeat.go, updates that changed nothing before
 //	audit.go         the interface to the audit; timed.go, the duration of commits
+//	shares.go        the objects that a write allocates and frees for its own: requests of the server's own
 //	managers.go      the managedFields of an object; unowned.go, rules that do not see them
 //	errorlist.go     the bound of the errors in an answer
 //	admit.go         admission of a write, before the rules of its type and after them

@@ -103,9 +103,12 @@ func (u update) commit(ctx context.Context, key Key) (stored *Object, created bo
 	r := u.UpdateRequest
 	// The closure's last call decided the update that was committed.
 	var before, dry, removed *Object
-	stored, err = GuaranteedUpdate(ctx, u.p.store, key, func(live *Object) ([]Write, error) {
+	var writes []Write
+	ctx, shares := u.p.sharing(ctx, r.Type, r.DryRun)
+	stored, err = GuaranteedUpdate(ctx, u.p.store, key, func(live *Object) (_ []Write, err error) {
+		shares.end(nil, nil, errTaken) // another write won the last round
 		before, dry, removed, created = live, nil, nil, false
-		writes, err := u.prepare(ctx, live)
+		writes, err = u.prepare(ctx, live)
 		if err != nil || len(writes) == 0 {
 			return nil, err
 		}
@@ -120,6 +123,7 @@ func (u update) commit(ctx context.Context, key Key) (stored *Object, created bo
 		}
 		return writes, nil
 	})
+	shares.end(stored, writes, err)
 	if errors.Is(err, ErrExists) {
 		return nil, false, r.errRenamed()
 	}
@@ -226,7 +230,7 @@ func (u update) prepare(ctx context.Context, live *Object) ([]Write, error) {
 	}
 	var allocated []Write
 	if t.Allocate != nil && u.whole {
-		if allocated, err = t.Allocate(allocatingDry(ctx, u.DryRun), u.p.store, obj, existing); err != nil {
+		if allocated, err = t.Allocate(ctx, u.p.store, obj, existing); err != nil {
 			return nil, err
 		}
 	}

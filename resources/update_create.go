@@ -49,7 +49,7 @@ func (u update) prepareCreate(ctx context.Context) ([]Write, error) {
 	rest.WipeObjectMetaSystemFields(m)
 	u.Type.fill(m)
 	// A create through the status allocates nothing, as with kube-apiserver.
-	return prepareCreate(allocatingDry(ctx, u.DryRun), u.p.store, u.Type, obj, u.whole, func() error {
+	return prepareCreate(ctx, u.p.store, u.Type, obj, u.whole, func() error {
 		if err := u.p.authorizeCreate(ctx); err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	networkingclient "k8s.io/client-go/kubernetes/typed/networking/v1"
 	networkinglisters "k8s.io/client-go/listers/networking/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/api/servicecidr"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/networking"
@@ -28,7 +29,7 @@ import (
 // objects name (KEP-1880).
 type addressAllocator struct {
 	family core.IPFamily
-	supply *serviceSupply
+	supply *serviceAllocator
 }
 
 // ranges calls yield for every range of the family that is in use, until it returns false.
@@ -114,9 +115,12 @@ func (f *addressAllocator) AllocateNext() (net.IP, error) {
 	return ip, errors.Join(err, result)
 }
 
-// Release frees an address.
+// Release frees an address. One whose deletion is refused stays, until the repair of addresses may delete it.
 func (f *addressAllocator) Release(ip net.IP) error {
 	a, t := f.supply.current, f.supply.addresses
+	if resources.AllocatesDry(a.ctx) {
+		return nil
+	}
 	key := t.KeyOf("", ip.String())
 	a.free(a.addresses, key, func(o *resources.Object) (*resources.Write, error) {
 		hub, err := t.DecodeHub(o)
@@ -127,7 +131,11 @@ func (f *addressAllocator) Release(ip net.IP) error {
 		if ref == nil || ref.Group != "" || ref.Resource != "services" || ref.Namespace != a.service.Namespace || ref.Name != a.service.Name {
 			return nil, nil
 		}
-		return resources.PrepareDelete(resources.WithRequest(a.ctx, t, "delete", "", key.Name), t, o)
+		w, err := resources.DeleteShare(a.ctx, t, o)
+		if err != nil {
+			klog.Infof("error releasing ip %s : %v", key.Name, err)
+		}
+		return w, nil
 	})
 	return nil
 }
@@ -202,7 +210,7 @@ func (w addressWriter) Create(_ context.Context, address *networkingv1.IPAddress
 		return nil, err
 	}
 	hub = manager.Create(hub, resources.ServerManagerName)
-	writes, err := resources.PrepareCreate(resources.WithRequest(a.ctx, t, "create", "", address.Name), a.reader, t, hub)
+	writes, err := resources.CreateShare(a.ctx, t, hub)
 	if err != nil {
 		return nil, err
 	}

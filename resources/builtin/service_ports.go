@@ -74,7 +74,7 @@ func NodePortsOf(service *resources.Object) (ports []int) {
 type portRange = portallocator.PortAllocator
 
 // portAllocator is upstream's interface to the ports of the present allocation.
-type portAllocator struct{ supply *serviceSupply }
+type portAllocator struct{ supply *serviceAllocator }
 
 func portKey(port int) resources.Key {
 	return resources.Key{Resource: NodePortRows, Name: strconv.Itoa(port)}

@@ -23,34 +23,43 @@ type serviceSupply struct {
 	// own writes the managedFields of new addresses.
 	own func() (*fieldmanager.Manager, error)
 
-	// rules are upstream's. They get their allocators once, so only one allocation can be computed at a time; current
-	// is the allocation that they act on. It takes microseconds: only snapshots are read meanwhile, and nothing is
-	// written.
-	mu      sync.Mutex
-	rules   func() (*upstream.Services, error)
+	// allocators are those (*serviceAllocator) that compute nothing at present. An allocation may wait for webhooks, and no
+	// other waits for it.
+	allocators sync.Pool
+}
+
+// serviceAllocator is upstream's rules of Services with their allocators. The rules get their allocators once, so a
+// serviceAllocator computes one allocation at a time: current.
+type serviceAllocator struct {
+	*serviceSupply
+	rules   *upstream.Services
 	current *allocation
 }
 
 func newServiceSupply(n ServiceNetwork, addresses, cidrs *resources.Type) *serviceSupply {
 	s := &serviceSupply{network: n, addresses: addresses, cidrs: cidrs}
 	s.own = sync.OnceValues(func() (*fieldmanager.Manager, error) { return addresses.ServerManager("") })
-	s.rules = sync.OnceValues(s.newRules)
 	return s
 }
 
-// newRules gives upstream's rules of Services this package's allocators.
-func (s *serviceSupply) newRules() (*upstream.Services, error) {
+// allocator returns a serviceAllocator that computes nothing at present.
+func (s *serviceSupply) allocator() (al *serviceAllocator, err error) {
+	if al, ok := s.allocators.Get().(*serviceAllocator); ok {
+		return al, nil
+	}
+	al = &serviceAllocator{serviceSupply: s}
 	families := map[core.IPFamily]ipallocator.Interface{}
 	for _, f := range s.network.families() {
-		families[f] = &addressAllocator{family: f, supply: s}
+		families[f] = &addressAllocator{family: f, supply: al}
 	}
-	return upstream.ServiceRules(s.network.families()[0], families, &portAllocator{supply: s})
+	al.rules, err = upstream.ServiceRules(s.network.families()[0], families, &portAllocator{supply: al})
+	return al, err
 }
 
 // allocate fills in service, the new state of old, and returns the accompanying writes. old is nil on a create, service
 // is nil on a deletion.
 func (s *serviceSupply) allocate(ctx context.Context, r resources.Reader, service, old *core.Service) ([]resources.Write, error) {
-	rules, err := s.rules()
+	al, err := s.allocator()
 	if err != nil {
 		return nil, err
 	}
@@ -58,21 +67,22 @@ func (s *serviceSupply) allocate(ctx context.Context, r resources.Reader, servic
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.current = a
-	defer func() { s.current = nil }()
+	al.current = a
+	defer func() {
+		al.current = nil
+		s.allocators.Put(al)
+	}()
 	// No options: a dry run allocates like any other request, and drops the writes. (kube-apiserver does not check then
 	// whether an address is free; the concepts page promises an answer as close as possible to the real one.)
 	switch {
 	case service == nil:
-		rules.AfterDelete(old, &metav1.DeleteOptions{})
+		al.rules.AfterDelete(old, &metav1.DeleteOptions{})
 	case old == nil:
-		if _, err := rules.BeginCreate(ctx, service, &metav1.CreateOptions{}); err != nil {
+		if _, err := al.rules.BeginCreate(ctx, service, &metav1.CreateOptions{}); err != nil {
 			return nil, err
 		}
 	default:
-		finish, err := rules.BeginUpdate(ctx, service, old, &metav1.UpdateOptions{})
+		finish, err := al.rules.BeginUpdate(ctx, service, old, &metav1.UpdateOptions{})
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +95,6 @@ func (s *serviceSupply) allocate(ctx context.Context, r resources.Reader, servic
 type allocation struct {
 	supply  *serviceSupply
 	ctx     context.Context // a field because upstream's allocators get no context
-	reader  resources.Reader
 	service *core.Service
 
 	addresses, cidrs, ports resources.Snapshot
@@ -96,7 +105,7 @@ type allocation struct {
 }
 
 func (s *serviceSupply) newAllocation(ctx context.Context, r resources.Reader, service, old *core.Service) (*allocation, error) {
-	a := &allocation{supply: s, ctx: ctx, reader: r, service: service}
+	a := &allocation{supply: s, ctx: ctx, service: service}
 	if service == nil {
 		a.service = old
 	}

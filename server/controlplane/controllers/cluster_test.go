@@ -107,7 +107,7 @@ func (c *cluster) create(resource string, obj runtime.Object) *resources.Object 
 		c.Fatal(err)
 	}
 	t := c.typeOf(resource)
-	o, err := c.pipeline.Create(resources.WithRequest(c.ctx, t, "create", m.GetNamespace(), m.GetName()),
+	o, err := c.pipeline.Create(resources.APIServer.Request(c.ctx, "create", t, t.KeyOf(m.GetNamespace(), m.GetName())),
 		&resources.CreateRequest{Type: t, Object: obj})
 	if err != nil {
 		c.Fatalf("create %s %s: %v", resource, m.GetName(), err)
@@ -174,7 +174,7 @@ func (c *cluster) delete(o *resources.Object, policy metav1.DeletionPropagation)
 	c.Helper()
 	t := c.typeOf(o.Resource)
 	r := resources.DeleteRequest{Type: t, Name: o.Name, Options: &metav1.DeleteOptions{PropagationPolicy: &policy}}
-	if _, err := c.pipeline.Delete(resources.WithRequest(c.ctx, t, "delete", o.Namespace, o.Name), &r); err != nil {
+	if _, err := c.pipeline.Delete(resources.APIServer.Request(c.ctx, "delete", t, o.Key), &r); err != nil {
 		c.Fatalf("delete %s: %v", o.Key, err)
 	}
 }

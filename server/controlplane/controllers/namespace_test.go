@@ -134,7 +134,7 @@ func TestNamespaceStuckPod(t *testing.T) {
 	})
 	typ := c.typeOf("pods")
 	r := resources.DeleteRequest{Type: typ, Name: "pod", Options: &metav1.DeleteOptions{GracePeriodSeconds: ptr(int64(0))}}
-	if _, err := c.pipeline.Delete(resources.WithRequest(c.ctx, typ, "delete", "doomed", "pod"), &r); err != nil {
+	if _, err := c.pipeline.Delete(resources.APIServer.Request(c.ctx, "delete", typ, typ.KeyOf("doomed", "pod")), &r); err != nil {
 		t.Fatal(err)
 	}
 	c.gone(pod, ns)
