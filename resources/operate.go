@@ -31,6 +31,8 @@ type Operation struct {
 	Reader
 	inner *Pipeline
 	outer *Pipeline
+	// admitted is the operation of a virtual type as admission sees it; see Validate.
+	admitted *admitted
 }
 
 // Operate carries out an operation.
@@ -66,6 +68,11 @@ func (p *Pipeline) operate(ctx context.Context, r *OperationRequest) (runtime.Ob
 			return nil, err
 		}
 	}
+	if r.Type.Virtual != nil {
+		o := *p.within
+		o.admitted = &a
+		return r.Do(ctx, &o, r.Name, obj, r.Options)
+	}
 	if err := p.validate(ctx, a); err != nil {
 		return nil, err
 	}
@@ -85,6 +92,12 @@ func (p *Pipeline) Connect(ctx context.Context, t *Type, decode func() (runtime.
 		return err
 	}
 	return p.allow(ctx, admitted{t: t, obj: options, op: admission.Connect})
+}
+
+// Validate runs validating admission on the object of a virtual type, which Type.Virtual has found valid.
+func (o *Operation) Validate(ctx context.Context, obj runtime.Object) error {
+	o.admitted.obj = obj
+	return o.outer.validate(ctx, *o.admitted)
 }
 
 // Update changes an object as part of the operation; see Pipeline.Update.

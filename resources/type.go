@@ -171,10 +171,9 @@ type Type struct {
 	// Subresources by name, without the type's own path: "status", "scale", "binding".
 	Subresources map[string]*Subresource
 
-	// Virtual is set for types that are not stored: this function answers a create, and nothing else is served.
+	// Virtual is set for types that are not stored: this function answers a create, and nothing else is served. It calls Operation.Validate once it
+	// has found the object valid, as kube-apiserver does.
 	Virtual CreateFunc
-	// Complete comes before Virtual and validating admission. May be nil.
-	Complete CompleteFunc
 	// Computed is set for types that are not stored either: get and list are answered from its result, and nothing else is served.
 	Computed func(ctx context.Context, s Reader, q ComputedQuery) (ComputedPage, error)
 	// ServedVerbs, when set, are the verbs of the main resource, in the order of discovery.

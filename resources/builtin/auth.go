@@ -67,7 +67,7 @@ func reviewToken(review resources.CreateFunc) resources.CreateFunc {
 
 // answeredBy makes a CreateFunc from one of upstream's reviews, which need no storage.
 func answeredBy(c rest.Creater) resources.CreateFunc {
-	return func(ctx context.Context, _ *resources.Operation, _ string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
-		return c.Create(ctx, obj, rest.ValidateAllObjectFunc, opts)
+	return func(ctx context.Context, o *resources.Operation, _ string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
+		return c.Create(ctx, obj, o.Validate, opts)
 	}
 }

@@ -21,9 +21,7 @@ import (
 
 // bindings is the virtual type of a Binding that names its pod itself.
 func bindings(pods *resources.Type) *resources.Type {
-	t := virtual[core.Binding](coreV1, "bindings", true, bindNamed(pods))
-	t.Complete = checkNamed
-	return t
+	return virtual[core.Binding](coreV1, "bindings", true, bindNamed(pods))
 }
 
 // bindNamed answers a create of bindings, where the Binding itself names the pod.
@@ -32,19 +30,17 @@ func bindNamed(pods *resources.Type) resources.CreateFunc {
 	return func(ctx context.Context, o *resources.Operation, _ string, obj runtime.Object, opts *metav1.CreateOptions) (runtime.Object, error) {
 		b, ok := obj.(*core.Binding)
 		if !ok {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Binding object: %T", obj))
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Binding object: %#v", obj))
+		}
+		ctx, err := checkBinding(ctx, o, b.Name, b, opts)
+		if err != nil {
+			return nil, err
+		}
+		if err := o.Validate(ctx, b); err != nil {
+			return nil, err
 		}
 		return bind(ctx, o, b.Name, b, opts)
 	}
-}
-
-// checkNamed is checkBinding for bindings.
-func checkNamed(ctx context.Context, o *resources.Operation, _ string, obj runtime.Object, opts *metav1.CreateOptions) (context.Context, error) {
-	name := ""
-	if b, ok := obj.(*core.Binding); ok {
-		name = b.Name
-	}
-	return checkBinding(ctx, o, name, obj, opts)
 }
 
 // checkBinding refuses an invalid Binding before validating admission sees it.

@@ -2,10 +2,12 @@ package builtin_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/kubernetes/pkg/apis/authentication"
@@ -89,5 +91,46 @@ func TestComponentStatus(t *testing.T) {
 	}
 	if got := health(unavailable{}); got != core.ConditionFalse {
 		t.Errorf("without a database the condition is %s", got)
+	}
+}
+
+// reviewed is a validating plugin that refuses everything.
+type reviewed struct{}
+
+func (reviewed) Handles(admission.Operation) bool { return true }
+
+func (reviewed) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	return admission.NewForbidden(a, errors.New("not reviewed"))
+}
+
+// TestInvalidReviewsAreNotAdmitted has the answers of kube-apiserver v1.37.1 to invalid reviews, which admission does not see. It refuses all others.
+func TestInvalidReviewsAreNotAdmitted(t *testing.T) {
+	c := newCluster(t, builtin.Parts{})
+	c.pipeline.Use(reviewed{}, nil)
+	const z, n = "authorization.k8s.io", "authentication.k8s.io"
+	const one = `spec: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified`
+	const who = one + `, spec.user: Invalid value: "": at least one of user or group must be specified`
+	for _, review := range []struct {
+		group, resource, body string
+		want                  refusal
+	}{
+		{z, "subjectaccessreviews", `{}`, refusal{422, `.authorization.k8s.io "" is invalid: [` + who + `]`}},
+		{z, "localsubjectaccessreviews", `{}`, refusal{422, `.authorization.k8s.io "" is invalid: [` + who + `]`}},
+		{z, "selfsubjectaccessreviews", `{}`, refusal{422, `.authorization.k8s.io "" is invalid: ` + one}},
+		{z, "selfsubjectrulesreviews", `{}`, refusal{400, `no namespace on request`}},
+		{n, "tokenreviews", `{}`, refusal{400, `token is required for TokenReview in authentication`}},
+		{"", "bindings", `{"metadata":{"name":"a"}}`, refusal{500, `target.name: Required value`}},
+
+		{z, "subjectaccessreviews", `{"spec":{"user":"joe","resourceAttributes":{"verb":"get","resource":"pods"}}}`,
+			refusal{403, `subjectaccessreviews.authorization.k8s.io "Unknown" is forbidden: not reviewed`}},
+		{z, "selfsubjectaccessreviews", `{"spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}`,
+			refusal{403, `selfsubjectaccessreviews.authorization.k8s.io "Unknown" is forbidden: not reviewed`}},
+		{z, "selfsubjectrulesreviews", `{"spec":{"namespace":"space"}}`, refusal{403, `selfsubjectrulesreviews.authorization.k8s.io "Unknown" is forbidden: not reviewed`}},
+		{n, "selfsubjectreviews", `{}`, refusal{403, `selfsubjectreviews.authentication.k8s.io "Unknown" is forbidden: not reviewed`}},
+		{n, "tokenreviews", `{"spec":{"token":"t"}}`, refusal{403, `tokenreviews.authentication.k8s.io "Unknown" is forbidden: not reviewed`}},
+		{"", "bindings", `{"metadata":{"name":"a"},"target":{"name":"node"}}`, refusal{403, `bindings "a" is forbidden: not reviewed`}},
+	} {
+		_, err := c.ask(c.served(review.group, review.resource), review.body)
+		c.expect(err, review.want)
 	}
 }

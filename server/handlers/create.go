@@ -122,7 +122,7 @@ func (q *request) completion() resources.CompleteFunc {
 	if q.sub != nil {
 		return q.sub.Complete
 	}
-	return q.served.Complete
+	return nil
 }
 
 // prepareNew clears the system fields of a new object, and checks that its namespace is the request's.
