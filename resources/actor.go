@@ -3,6 +3,7 @@ package resources
 import (
 	"context"
 
+	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -13,8 +14,9 @@ import (
 type Actor struct{ user.Info }
 
 // APIServer is the user of the server's own requests: bootstrap, chores and repairs, as with kube-apiserver's loopback
-// client.
-var APIServer = Actor{&user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}}
+// client. Each process has a UID of its own.
+var APIServer = Actor{&user.DefaultInfo{Name: user.APIServerUser, UID: uuid.NewString(),
+	Groups: []string{user.AllAuthenticated, user.SystemPrivilegedGroup}}}
 
 // Controller is the actor of a controller: the service account in kube-system under which kube-controller-manager runs
 // it.

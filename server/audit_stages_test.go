@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -280,6 +281,9 @@ func TestAuditOwnWrites(t *testing.T) {
 	e := expectEvents(t, kept, "RequestResponse ResponseComplete create 201 sent answered")[0]
 	if e.User.Username != user.APIServerUser || e.RequestURI != "/api/v1/namespaces/ns/configmaps" || e.ObjectRef.Name != "a" || e.UserAgent != "rowlock" || e.AuditID == "" {
 		t.Errorf("%+v", e)
+	}
+	if strings.Join(e.User.Groups, " ") != "system:authenticated system:masters" || uuid.Validate(e.User.UID) != nil {
+		t.Errorf("the server's own user is %+v", e.User)
 	}
 	controller := resources.Controller("namespace-controller")
 	if err := write(t.Context(), controller); err == nil {
