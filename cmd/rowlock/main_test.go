@@ -64,7 +64,7 @@ func TestRefusals(t *testing.T) {
 		{"schema that Postgres would cut", "serve --datastore postgres://db/x --schema " + strings.Repeat("x", 64), "--schema: "},
 		{"schema that Postgres would change", "serve --datastore postgres://db/x --schema $user", "--schema: "},
 		{"history of no age", "serve --history-age 0s", "--history-age must be positive"},
-		{"events of no lifetime", "serve --event-ttl 0s", "--event-ttl must be positive"},
+		{"events of less than no lifetime", "serve --event-ttl -1s", "--event-ttl must not be negative"},
 		{"malformed age", "serve --history-age soon", "--history-age"},
 		{"history of no size", "serve --history-size 0", "--history-size must be positive"},
 		{"malformed size", "serve --history-size large", "--history-size"},

@@ -60,7 +60,7 @@ func (o *storageOptions) addOtherFlags(flags *pflag.FlagSet) {
 		"how long past revisions can be read and watched from; a client that was away for longer has to list again")
 	o.historySize.Quantity = *resource.NewQuantity(sqlstore.DefaultHistorySize, resource.BinarySI)
 	flags.Var(&o.historySize, "history-size", "most bytes of the history of revisions; older revisions are removed even before --history-age")
-	flags.DurationVar(&o.eventTTL, "event-ttl", builtin.DefaultEventTTL, "how long an Event is kept after its last write")
+	flags.DurationVar(&o.eventTTL, "event-ttl", builtin.DefaultEventTTL, "how long an Event is kept after its last write, in whole seconds; 0: for ever")
 	flags.IntVar(&o.maxObject, "max-object-bytes", etcdRequestBytes,
 		"most `bytes` of an object with its managedFields, in protobuf where its type has that, else in JSON; the default is etcd's limit of a request. "+
 			"A request may always have at most 3145728; 0 sets no other limit")
@@ -120,8 +120,8 @@ func (o *storageOptions) checkOthers() error {
 		return usagef("--history-age must be positive")
 	case o.historySize.Value() <= 0:
 		return usagef("--history-size must be positive")
-	case o.eventTTL <= 0:
-		return usagef("--event-ttl must be positive")
+	case o.eventTTL < 0:
+		return usagef("--event-ttl must not be negative")
 	case o.maxObject < 0:
 		return usagef("--max-object-bytes must not be negative")
 	}

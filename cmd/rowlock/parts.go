@@ -108,7 +108,7 @@ func (p *parts) define(ctx context.Context) error {
 	}
 	p.registry = resources.NewRegistry()
 	groups := builtin.Parts{Reader: p.store, Registry: p.registry, Authenticator: p.identity.authenticator, Audiences: o.tokens.audiences, Tokens: o.tokens.issued(p.identity.keys),
-		Authorizer: p.authorizers, Rules: p.authorizers.Rules(), Services: o.services.ServiceNetwork, APIs: o.apis, Kubelets: kubelets, EventTTL: o.storage.eventTTL}.Groups()
+		Authorizer: p.authorizers, Rules: p.authorizers.Rules(), Services: o.services.ServiceNetwork, APIs: o.apis, Kubelets: kubelets, EventTTL: &o.storage.eventTTL}.Groups()
 	groups = append(groups, o.history.groups(p.store, p.authorizers)...)
 	p.definitions = custom.New(custom.Config{Registry: p.registry, Store: p.store, Scheme: builtin.Scheme, Logger: p.logger,
 		ServiceRouting: o.routing}, groups)

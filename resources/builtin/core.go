@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"cmp"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/resourcequota"
 	"k8s.io/kubernetes/pkg/registry/core/secret"
 	"k8s.io/kubernetes/pkg/registry/core/serviceaccount"
+	"k8s.io/utils/ptr"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -69,9 +69,9 @@ func coreGroup(p Parts, s shared) resources.GroupSpec {
 	)
 }
 
-// events are one type that two groups show, in their own versions. Each event is kept for a time after its last write.
-func events(ttl time.Duration) *resources.Type {
-	ttl = cmp.Or(ttl, DefaultEventTTL)
+// events are one type that two groups show, in their own versions. Each event is kept for a time after its last write, see Parts.EventTTL.
+func events(asked *time.Duration) *resources.Type {
+	ttl := ptr.Deref(asked, DefaultEventTTL).Truncate(time.Second) // as in kube-apiserver, where less than a second is 0
 	return define[core.Event, core.EventList](coreV1, "events", event.Strategy,
 		short("ev"), selectBy(event.GetAttrs), clockColumns,
 		func(t *resources.Type) {

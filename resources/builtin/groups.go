@@ -32,8 +32,8 @@ type Parts struct {
 	Services ServiceNetwork
 	// Kubelets has the transports to the kubelets of nodes. Nil: connections use no certificate.
 	Kubelets *Kubelets
-	// EventTTL is how long an Event is kept after its last write; 0: an hour.
-	EventTTL time.Duration
+	// EventTTL is how long an Event is kept after its last write, in whole seconds; 0: for ever. Nil: an hour.
+	EventTTL *time.Duration
 	// APIs enables versions and resources that are off by default, and disables others.
 	APIs RuntimeConfig
 }

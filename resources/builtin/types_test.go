@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	apitesting "k8s.io/kubernetes/pkg/api/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/randfill"
 
 	"github.com/rowlock/rowlock/resources"
@@ -193,9 +194,10 @@ func TestTables(t *testing.T) {
 	})
 }
 
-// Events are kept for an hour, or for the configured time, in both groups that show them.
+// Events are kept for an hour, or for the configured time in whole seconds, in both groups that show them.
 func TestEventTTL(t *testing.T) {
-	for asked, want := range map[time.Duration]time.Duration{0: time.Hour, time.Minute: time.Minute} {
+	for asked, want := range map[*time.Duration]time.Duration{nil: time.Hour, ptr.To(time.Minute): time.Minute, new(time.Duration): 0,
+		ptr.To(1900 * time.Millisecond): time.Second, ptr.To(900 * time.Millisecond): 0} {
 		found := 0
 		for _, g := range (Parts{EventTTL: asked}).Groups() {
 			for _, v := range g.Versions {
@@ -204,7 +206,7 @@ func TestEventTTL(t *testing.T) {
 						continue
 					}
 					if found++; typ.TTL(nil) != want {
-						t.Errorf("asked for %s, events of %s are kept for %s", asked, g.Name, typ.TTL(nil))
+						t.Errorf("events of %s are kept for %s, want %s", g.Name, typ.TTL(nil), want)
 					}
 				}
 			}
