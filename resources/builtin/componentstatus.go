@@ -26,13 +26,18 @@ func componentStatuses() *resources.Type {
 	t.Table = tables
 	t.StorageVersion = schema.GroupVersion{}
 	scheduler, manager := neighbour(10259), neighbour(10257)
-	t.Computed = func(ctx context.Context, s resources.Reader, _ resources.ComputedQuery) (resources.ComputedPage, error) {
-		found := make([]runtime.Object, 3)
+	t.Computed = func(ctx context.Context, s resources.Reader, q resources.ComputedQuery) (resources.ComputedPage, error) {
+		found := make([]runtime.Object, 0, 3)
 		var checks sync.WaitGroup
-		for i, c := range []struct {
+		for _, c := range []struct {
 			name string
 			componentstatus.Server
 		}{{"scheduler", scheduler}, {"controller-manager", manager}, {"etcd-0", storeServer{ctx, s}}} {
+			if q.Name != "" && q.Name != c.name {
+				continue
+			}
+			i := len(found)
+			found = append(found, nil)
 			checks.Go(func() { found[i] = componentStatus(c.name, c.Server) })
 		}
 		checks.Wait()

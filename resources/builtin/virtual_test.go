@@ -94,6 +94,32 @@ func TestComponentStatus(t *testing.T) {
 	}
 }
 
+// unasked is a store that must not be asked.
+type unasked struct {
+	resources.Reader
+	t *testing.T
+}
+
+func (u unasked) Get(context.Context, resources.Key, resources.At) (*resources.Object, error) {
+	u.t.Error("the store was asked")
+	return nil, resources.ErrUnavailable
+}
+
+// A get checks the component of that name only.
+func TestOneComponentStatus(t *testing.T) {
+	c := newCluster(t, builtin.Parts{})
+	s := c.served("", "componentstatuses")
+	for name, want := range map[string]int{"scheduler": 1, "controller-manager": 1, "etcd-1": 0} {
+		if page, err := s.Computed(t.Context(), unasked{t: t}, resources.ComputedQuery{Name: name}); err != nil || len(page.Objects) != want {
+			t.Errorf("%s: %v, %v", name, page.Objects, err)
+		}
+	}
+	page, err := s.Computed(t.Context(), c.store, resources.ComputedQuery{Name: "etcd-0"})
+	if err != nil || len(page.Objects) != 1 || page.Objects[0].(*core.ComponentStatus).Conditions[0].Status != core.ConditionTrue {
+		t.Errorf("etcd-0: %v, %v", page.Objects, err)
+	}
+}
+
 // reviewed is a validating plugin that refuses everything.
 type reviewed struct{}
 
