@@ -4,30 +4,21 @@ import (
 	"context"
 	"errors"
 	"net"
-	"slices"
 	"time"
 
-	networkingv1 "k8s.io/api/networking/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/kubernetes/pkg/apis/core"
-	"k8s.io/kubernetes/pkg/apis/networking"
 	netutils "k8s.io/utils/net"
 	"k8s.io/utils/ptr"
 
 	"github.com/rowlock/rowlock/resources"
 )
 
-const (
-	// serviceName is the name of the Service by which clients within a cluster reach its API, and the name of the default ServiceCIDR.
-	serviceName = "kubernetes"
-	// rangeManager is the field manager of the default ServiceCIDR's condition: the name of kube-apiserver's controller.
-	rangeManager = "kubernetes-service-cidr-controller"
-	rangeIsReady = "Kubernetes default Service CIDR is ready"
-)
+// serviceName is the name of the Service by which clients within a cluster reach its API, and the name of the default ServiceCIDR.
+const serviceName = "kubernetes"
 
 // Network says how clients within a cluster reach the server.
 type Network struct {
@@ -62,7 +53,7 @@ func (p *Plane) BootstrapServices(ctx context.Context, n Network) error {
 }
 
 func (p *Plane) bootstrapServices(ctx context.Context, n Network) error {
-	if err := p.unlessRefused(p.ensureReachable(ctx, n)); err != nil {
+	if err := p.unlessRefused(p.ensureReachable(ctx, n, nil)); err != nil { // keepServices looks again at once, and reports
 		return err
 	}
 	if err := p.repairServices(ctx, n); err != nil {
@@ -113,10 +104,11 @@ func (p *Plane) repairServices(ctx context.Context, n Network) error {
 // alone is the endpointSource of a server that knows no others.
 func (n Network) alone(bool) ([]endpoint, error) { return []endpoint{{n.Address, n.Port}}, nil }
 
-// ensureReachable creates the objects that are the same for every server: the default ServiceCIDR and the Service.
-func (p *Plane) ensureReachable(ctx context.Context, n Network) error {
+// ensureReachable creates the objects that are the same for every server: the default ServiceCIDR and the Service. report
+// writes Events about the ServiceCIDR; it may be nil.
+func (p *Plane) ensureReachable(ctx context.Context, n Network, report *reporter) error {
 	var refused refusals
-	if err := refused.pass(p.ensureRange(ctx, n.ServiceRanges)); err != nil {
+	if err := refused.pass(p.ensureRange(ctx, n.ServiceRanges, report)); err != nil {
 		return err
 	}
 	// The Service's address may belong to another Service, or lie outside all ranges.
@@ -124,69 +116,6 @@ func (p *Plane) ensureReachable(ctx context.Context, n Network) error {
 		return err
 	}
 	return refused.err()
-}
-
-// ensureRange creates the default ServiceCIDR, or adds the range of a second family. An existing range is not changed,
-// since Services have addresses from it.
-func (p *Plane) ensureRange(ctx context.Context, ranges []net.IPNet) error {
-	t, ok := p.Registry.Catalog().Type("servicecidrs.networking.k8s.io")
-	if !ok {
-		return nil
-	}
-	var cidrs []string
-	for i := range ranges {
-		cidrs = append(cidrs, ranges[i].String())
-	}
-	err := p.ensure(ctx, t, "", serviceName, func(exists bool, obj runtime.Object) error {
-		spec := &obj.(*networking.ServiceCIDR).Spec
-		if !exists || len(cidrs) == 2 && len(spec.CIDRs) == 1 && spec.CIDRs[0] == cidrs[0] {
-			spec.CIDRs = cidrs
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return p.markRange(ctx, t, cidrs)
-}
-
-// toMark tells whether to set the condition Ready of the default ServiceCIDR: it is not set yet, and the range is the
-// configured one.
-func (p *Plane) toMark(c *networking.ServiceCIDR, cidrs []string) bool {
-	ready := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1.ServiceCIDRConditionReady)
-	if (ready == nil || ready.Status == metav1.ConditionUnknown) && c.DeletionTimestamp == nil && slices.Equal(c.Spec.CIDRs, cidrs) {
-		return true
-	}
-	if ready == nil || ready.Status != metav1.ConditionTrue {
-		p.Logger.Warn("the default ServiceCIDR is not the one configured, or not ready", "is", c.Spec.CIDRs, "configured", cidrs)
-	}
-	return false
-}
-
-// markRange sets the condition Ready of the default ServiceCIDR if toMark says so.
-func (p *Plane) markRange(ctx context.Context, t *resources.Type, cidrs []string) error {
-	manager, err := t.ServerManager("status")
-	if err != nil {
-		return err
-	}
-	live, err := p.Store.Get(ctx, t.KeyOf("", serviceName), resources.At{Match: resources.MostRecent})
-	if err != nil {
-		return err
-	}
-	if is, err := t.DecodeHubInContext(ctx, live); err != nil || !p.toMark(is.(*networking.ServiceCIDR), cidrs) {
-		return err
-	}
-	r := resources.UpdateRequest{Type: t, Name: serviceName}
-	r.Change = func(_ context.Context, existing runtime.Object, _ *resources.Object) (runtime.Object, error) {
-		if c := existing.(*networking.ServiceCIDR); !p.toMark(c, cidrs) {
-			return c.DeepCopy(), nil
-		}
-		patch := conditionPatch(t, serviceName, map[string]any{"type": networkingv1.ServiceCIDRConditionReady,
-			"status": string(metav1.ConditionTrue), "message": rangeIsReady})
-		return manager.Apply(existing, patch, rangeManager, true)
-	}
-	_, _, err = p.Pipeline.Update(resources.APIServer.Request(ctx, "update", t, t.KeyOf("", serviceName), "status"), &r)
-	return err
 }
 
 func (p *Plane) ensureService(ctx context.Context, n Network) error {

@@ -63,16 +63,17 @@ type Plane struct {
 
 	// refused says that a webhook or a policy refused an object that has to exist from the start.
 	refused atomic.Bool
-	// reporters are those of the repairs, by name. What a repair finds at the start and again in Keep is one Event.
+	// reporters are those of the repairs and of the default ServiceCIDR, by name. What a repair finds at the start and again in Keep is one Event.
 	reporters map[string]*reporter
 }
 
 // New returns the control plane of one server.
 func New(c Config) *Plane {
 	p := &Plane{Config: c, reporters: map[string]*reporter{}}
-	for _, name := range []string{repairer, portRepairer} {
+	for _, name := range []string{repairer, portRepairer, rangeManager} {
 		p.reporters[name] = p.newReporter(name)
 	}
+	p.reporters[rangeManager].older = true
 	return p
 }
 

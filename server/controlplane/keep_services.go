@@ -28,8 +28,8 @@ const leaveTimeout = 5 * time.Second
 // living servers whatever changes them. When it ends, it removes this server from the endpoints, if there are others.
 // Changes that users make to the Service stay.
 func (p *Plane) keepServices(n Network) *chore {
-	k := &keeper{plane: p, network: n}
-	c := &chore{name: "the Service kubernetes", follow: keptObjects, begin: k.begin, do: k.do, longest: time.Second}
+	k := &keeper{plane: p, network: n, report: p.reporters[rangeManager]}
+	c := &chore{name: "the Service kubernetes", follow: keptObjects, begin: k.begin, do: k.report.after(k.do), longest: time.Second}
 	if n.Members != nil && n.isEndpoint() {
 		k.membership = n.membership()
 		c.changed, c.end = n.Members.Changed, k.leave
@@ -42,6 +42,7 @@ type keeper struct {
 	plane      *Plane
 	network    Network
 	membership *membership // nil: no other servers are known
+	report     *reporter
 	// wrong: the objects may be missing or need a repair.
 	wrong bool
 	// due is when to check the servers without an event; zero for never. Events that concern nothing here do not put it off.
@@ -75,7 +76,7 @@ func (k *keeper) do(ctx context.Context, events []*resources.Event) (again time.
 func (k *keeper) look(ctx context.Context) (again time.Duration, err error) {
 	var refused refusals
 	if k.wrong {
-		if err := refused.pass(k.plane.ensureReachable(ctx, k.network)); err != nil {
+		if err := refused.pass(k.plane.ensureReachable(ctx, k.network, k.report)); err != nil {
 			return 0, err
 		}
 	}

@@ -25,7 +25,9 @@ import (
 type reporter struct {
 	plane          *Plane
 	name, instance string
-	now            func() time.Time
+	// older: the Events have the form of the older API, with a source and a count, as those of kube-apiserver's controller of this name.
+	older bool
+	now   func() time.Time
 	// said holds the recent reports, and due is when everything is to be checked again because of them.
 	said map[report]*reported
 	due  time.Time
@@ -67,13 +69,19 @@ func (p *Plane) newReporter(name string) *reporter {
 }
 
 // warn writes an Event about an object, or turns its recent Event into a series. Events are best effort: an error is logged,
-// and the next occurrence writes what is missing.
+// and the next occurrence writes what is missing. A nil reporter writes none.
 func (r *reporter) warn(ctx context.Context, about *resources.Type, o *resources.Object, reason, action, message string) {
+	if r == nil {
+		return
+	}
 	if r.holds {
 		r.held = append(r.held, func(ctx context.Context) { r.warn(ctx, about, o, reason, action, message) })
 		return
 	}
 	said := report{o.Key, o.Revision, reason, message}
+	if r.older {
+		said.revision = 0 // kube-apiserver's controller reports once, whatever else changes in the object
+	}
 	if event, ok := r.said[said]; ok {
 		event.count, event.last = event.count+1, r.now()
 		if event.written == 1 && (event.count == 2 || event.last.Sub(event.wrote) >= checkAfter) {
@@ -97,24 +105,28 @@ const heldFor = 10 * time.Second
 // intervals, so that the Event about what is still wrong remains.
 func (r *reporter) after(do func(context.Context, []*resources.Event) (time.Duration, error)) func(context.Context, []*resources.Event) (time.Duration, error) {
 	return func(ctx context.Context, events []*resources.Event) (time.Duration, error) {
-		r.holds = false
-		if !r.due.IsZero() && !r.now().Before(r.due) {
-			events = nil
-		}
-		if events == nil {
-			r.sweep(ctx)
-		}
-		again, err := do(ctx, events)
-		for began := time.Now(); len(r.held) > 0 && time.Since(began) < heldFor; {
-			report := r.held[0]
-			r.held = r.held[1:]
-			report(ctx)
-		}
-		if len(r.held) > 0 {
-			again = time.Nanosecond
-		}
-		return r.sooner(again, events == nil), err
+		return r.turn(ctx, events, do)
 	}
+}
+
+func (r *reporter) turn(ctx context.Context, events []*resources.Event, do func(context.Context, []*resources.Event) (time.Duration, error)) (time.Duration, error) {
+	r.holds = false
+	if !r.due.IsZero() && !r.now().Before(r.due) {
+		events = nil
+	}
+	if events == nil {
+		r.sweep(ctx)
+	}
+	again, err := do(ctx, events)
+	for began := time.Now(); len(r.held) > 0 && time.Since(began) < heldFor; {
+		report := r.held[0]
+		r.held = r.held[1:]
+		report(ctx)
+	}
+	if len(r.held) > 0 {
+		again = time.Nanosecond
+	}
+	return r.sooner(again, events == nil), err
 }
 
 // sooner is the time until the next turn of a chore which wants one after again, 0 for never. all: this turn has checked everything.
@@ -149,7 +161,11 @@ func (r *reporter) sweep(ctx context.Context) {
 // writeSeries writes the count of occurrences into an Event, or creates the Event again that is gone.
 func (r *reporter) writeSeries(ctx context.Context, event *reported) {
 	event.wrote = r.now()
-	event.event.Series = &core.EventSeries{Count: event.count, LastObservedTime: metav1.NewMicroTime(event.last)}
+	if r.older {
+		event.event.Count, event.event.LastTimestamp = event.count, metav1.NewTime(event.last)
+	} else {
+		event.event.Series = &core.EventSeries{Count: event.count, LastObservedTime: metav1.NewMicroTime(event.last)}
+	}
 	err := r.update(ctx, event.event)
 	if apierrors.IsNotFound(err) {
 		err = r.create(ctx, event.event)
@@ -173,7 +189,7 @@ func (r *reporter) update(ctx context.Context, event *core.Event) error {
 			return nil, apierrors.NewNotFound(t.GroupResource, event.Name)
 		}
 		obj := existing.DeepCopyObject().(*core.Event)
-		obj.Series = event.Series
+		obj.Series, obj.Count, obj.LastTimestamp = event.Series, event.Count, event.LastTimestamp
 		return manager.Update(existing, obj, resources.ServerManagerName), nil
 	}
 	_, _, err = r.plane.Pipeline.Update(resources.APIServer.Request(ctx, "update", t, t.KeyOf(event.Namespace, event.Name)), &u)
@@ -197,7 +213,11 @@ func (r *reporter) events() (*resources.Type, *fieldmanager.Manager, error) {
 	if !ok {
 		return nil, nil, nil
 	}
-	manager, err := t.ServerManagerOf(eventsv1.SchemeGroupVersion.WithKind(t.Kind), "")
+	kind := eventsv1.SchemeGroupVersion.WithKind(t.Kind)
+	if r.older {
+		kind = t.StorageKind()
+	}
+	manager, err := t.ServerManagerOf(kind, "")
 	return t, manager, err
 }
 
@@ -207,11 +227,17 @@ func (r *reporter) event(about *resources.Type, o *resources.Object, reason, act
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
-	return &core.Event{
+	event := &core.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: util.GenerateEventName(o.Name, now.UnixNano())},
 		InvolvedObject: core.ObjectReference{Kind: about.Kind, APIVersion: about.StorageVersion.String(), Namespace: o.Namespace, Name: o.Name,
 			UID: types.UID(gjson.GetBytes(o.Data, "metadata.uid").Str), ResourceVersion: resources.FormatRevision(o.Revision)},
-		EventTime: metav1.NewMicroTime(now), Type: corev1.EventTypeWarning, Reason: reason, Action: action, Message: message,
-		ReportingController: r.name, ReportingInstance: r.instance,
+		Type: corev1.EventTypeWarning, Reason: reason, Action: action, Message: message, ReportingController: r.name,
 	}
+	if r.older {
+		event.Source.Component, event.Count = r.name, 1
+		event.FirstTimestamp, event.LastTimestamp = metav1.NewTime(now), metav1.NewTime(now)
+		return event
+	}
+	event.EventTime, event.ReportingInstance = metav1.NewMicroTime(now), r.instance
+	return event
 }
