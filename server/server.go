@@ -75,6 +75,8 @@ type Config struct {
 	IssuedTokens *authn.IssuedTokens
 	// ExternalHost is the name by which clients reach the server, for /api. Empty: /api has the address that the client has used.
 	ExternalHost string
+	// ServiceRange is the range of the Service kubernetes, which /api shows to clients with an address in the range. Nil: it does not.
+	ServiceRange *net.IPNet
 	// OpenID has the documents for verifiers of tokens. Nil: they are not served.
 	OpenID OpenID
 	// Features are kube-apiserver's feature gates, under its names (k8s.io/apiserver/pkg/features). Nil: its defaults.
@@ -161,7 +163,7 @@ func New(c Config) (*Server, error) {
 	if c.Aggregator != nil {
 		s.openapi.Join(c.Aggregator.OpenAPI)
 	}
-	s.discovery = discovery.New(c.Registry, discovery.Options{ServerAddress: s.localAddress, Offer: offer, External: s.external, Local: s.local})
+	s.discovery = discovery.New(c.Registry, discovery.Options{ServerAddress: s.localAddress, ServiceRange: c.ServiceRange, Offer: offer, External: s.external, Local: s.local})
 	s.end = sync.OnceFunc(func() { close(s.ended) })
 	if err := s.newCounts(); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)

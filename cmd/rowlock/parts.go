@@ -144,6 +144,7 @@ func (p *parts) newServer() (*server.Server, error) {
 		Entrance:        p.entrance.Entrance,
 		IssuedTokens:    p.identity.issued,
 		ExternalHost:    o.services.external,
+		ServiceRange:    &o.services.Ranges[0],
 
 		Logger:  p.logger,
 		Metrics: p.metrics, MetricLimits: o.metrics.limits(),

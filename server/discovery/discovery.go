@@ -14,6 +14,7 @@ package discovery
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -33,6 +34,8 @@ import (
 type Options struct {
 	// ServerAddress is the host:port at which the client of a request reaches the server. Nil: the documents have none.
 	ServerAddress func(*http.Request) string
+	// ServiceRange is the range of the Service kubernetes, at which clients with an address in the range reach the server, too. Nil: there is none.
+	ServiceRange *net.IPNet
 	// External returns the resources of other servers, the same value until they change; its result may be nil. Nil: there are no other servers.
 	External func() *External
 	// Local returns the versions that are registered but not in the catalog, those of other servers included, and those registered with other

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -206,6 +207,33 @@ func TestServerAddressIsOfTheRequest(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A client with an address in the range of Services is told the address of the Service kubernetes, too, as by kube-apiserver v1.37.1.
+func TestServerAddressIsOfTheService(t *testing.T) {
+	_, services, err := net.ParseCIDR("10.43.0.0/16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := discovery.New(smallRegistry(), discovery.Options{ServiceRange: services})
+	for from, want := range map[string][]metav1.ServerAddressByClientCIDR{
+		"10.44.0.1": {{ClientCIDR: "0.0.0.0/0"}},
+		"nonsense":  {{ClientCIDR: "0.0.0.0/0"}},
+		"10.43.3.4": {{ClientCIDR: "0.0.0.0/0"}, {ClientCIDR: "10.43.0.0/16", ServerAddress: "10.43.0.1:443"}},
+	} {
+		for _, header := range []string{"", "X-Forwarded-For", "X-Real-Ip"} {
+			r := httptest.NewRequest("GET", "/api", nil)
+			if r.RemoteAddr = from + ":1"; header != "" {
+				r.RemoteAddr = "192.0.2.1:1"
+				r.Header.Set(header, from)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if diff := cmp.Diff(want, decode[metav1.APIVersions](t, w).ServerAddressByClientCIDRs); diff != "" {
+				t.Errorf("%s %s: %s", header, from, diff)
+			}
+		}
 	}
 }
 

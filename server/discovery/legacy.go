@@ -4,14 +4,17 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	netutils "k8s.io/utils/net"
 
 	"github.com/rowlock/rowlock/resources"
 )
@@ -32,6 +35,12 @@ func (h *Handler) apiVersions(r *http.Request, c *resources.Catalog) *metav1.API
 		address = h.options.ServerAddress(r)
 	}
 	doc.ServerAddressByClientCIDRs = []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: address}}
+	if n := h.options.ServiceRange; n != nil && n.Contains(utilnet.GetClientIP(r)) {
+		if ip, err := netutils.GetIndexedIP(n, 1); err == nil {
+			doc.ServerAddressByClientCIDRs = append(doc.ServerAddressByClientCIDRs,
+				metav1.ServerAddressByClientCIDR{ClientCIDR: n.String(), ServerAddress: net.JoinHostPort(ip.String(), "443")})
+		}
+	}
 	return doc
 }
 
