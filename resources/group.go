@@ -8,13 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// Group is an API group with its served versions, the preferred one first.
+// Group is an API group with its served versions, the preferred one first. Versions has no hidden types (Type.Hidden), and no version
+// that has no others.
 type Group struct {
 	Name string
 	// Priority orders groups in discovery, highest first; groups of equal priority are ordered by their names.
 	Priority int
 	Versions []*Version
 
+	all    []*Version // those with only hidden types included
 	served map[inVersion]*Served
 	stored map[string]*Type // by resource name
 	kinds  map[schema.GroupVersionKind]*Served
@@ -54,35 +56,54 @@ type Version struct {
 	// (v1 before v1beta1).
 	Priority  int
 	Resources []*Served
+
+	hidden []*Served
 }
 
 // newGroup makes a group. It reuses each Served of the group before it (old, may be nil) that has not changed.
 func newGroup(spec GroupSpec, old *Group) *Group {
 	g := &Group{Name: spec.Name, Priority: spec.Priority, served: map[inVersion]*Served{}, stored: map[string]*Type{}, kinds: map[schema.GroupVersionKind]*Served{}}
 	for _, vs := range spec.Versions {
-		g.Versions = append(g.Versions, &Version{GroupVersion: schema.GroupVersion{Group: spec.Name, Version: vs.Version}, Priority: vs.Priority})
+		g.all = append(g.all, &Version{GroupVersion: schema.GroupVersion{Group: spec.Name, Version: vs.Version}, Priority: vs.Priority})
 	}
-	slices.SortStableFunc(g.Versions, func(a, b *Version) int {
+	slices.SortStableFunc(g.all, func(a, b *Version) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), version.CompareKubeAwareVersionStrings(b.Version, a.Version))
 	})
-	versions := servedIn(g.Versions, spec)
+	versions := servedIn(g.all, spec)
 	for _, vs := range spec.Versions {
-		v := g.Versions[slices.IndexFunc(g.Versions, func(v *Version) bool { return v.Version == vs.Version })]
+		v := g.all[slices.IndexFunc(g.all, func(v *Version) bool { return v.Version == vs.Version })]
 		for _, t := range vs.Types {
-			s := newServed(t, v.GroupVersion, versions[t.Resource], old)
-			v.Resources = append(v.Resources, s)
-			g.served[inVersion{v.Version, t.Resource}] = s
-			if t.Stored() {
-				g.kinds[s.GroupVersionKind] = s
-			}
-			if _, known := g.stored[t.Resource]; t.Stored() && (!known || t.StorageVersion == v.GroupVersion) {
-				g.stored[t.Resource] = t
-			}
+			g.serve(v, newServed(t, v.GroupVersion, versions[t.Resource], old))
 		}
 		slices.SortFunc(v.Resources, func(a, b *Served) int { return cmp.Compare(a.Resource, b.Resource) })
 	}
+	for _, v := range g.all {
+		if len(v.Resources) > 0 || len(v.hidden) == 0 {
+			g.Versions = append(g.Versions, v)
+		}
+	}
 	return g
 }
+
+// serve adds a type in a version to a group that is under construction.
+func (g *Group) serve(v *Version, s *Served) {
+	if s.Hidden {
+		v.hidden = append(v.hidden, s)
+	} else {
+		v.Resources = append(v.Resources, s)
+	}
+	g.served[inVersion{v.Version, s.Resource}] = s
+	if !s.Stored() {
+		return
+	}
+	g.kinds[s.GroupVersionKind] = s
+	if _, known := g.stored[s.Resource]; !known || s.StorageVersion == v.GroupVersion {
+		g.stored[s.Resource] = s.Type
+	}
+}
+
+// isHidden tells whether all types of the group are hidden.
+func (g *Group) isHidden() bool { return len(g.Versions) == 0 && len(g.all) > 0 }
 
 // servedIn returns the versions in which each resource is served, in their order.
 func servedIn(order []*Version, spec GroupSpec) map[string][]schema.GroupVersion {
@@ -102,9 +123,12 @@ func servedIn(order []*Version, spec GroupSpec) map[string][]schema.GroupVersion
 // spec is the GroupSpec that makes the group again. Its slices are the caller's own.
 func (g *Group) spec() *GroupSpec {
 	spec := &GroupSpec{Name: g.Name, Priority: g.Priority}
-	for _, v := range g.Versions {
+	for _, v := range g.all {
 		vs := VersionSpec{Version: v.Version, Priority: v.Priority}
 		for _, s := range v.Resources {
+			vs.Types = append(vs.Types, s.Type)
+		}
+		for _, s := range v.hidden {
 			vs.Types = append(vs.Types, s.Type)
 		}
 		spec.Versions = append(spec.Versions, vs)

@@ -89,6 +89,7 @@ func (r *Registry) Edit(change func(*Edit)) {
 		ended, narrowed = append(ended, e...), append(narrowed, n...)
 	}
 	after.byName = before.byName.with(changed)
+	after.shown = withoutHidden(after.groups)
 	close(r.current.Swap(after).replaced)
 	for _, s := range ended {
 		s.life.end()
@@ -171,6 +172,19 @@ func (e *Edit) group(name string) *GroupSpec {
 	return nil
 }
 
+// withoutHidden returns the groups that have types that are not hidden: usually all of them.
+func withoutHidden(all []*Group) (shown []*Group) {
+	if !slices.ContainsFunc(all, (*Group).isHidden) {
+		return all
+	}
+	for _, g := range all {
+		if !g.isHidden() {
+			shown = append(shown, g)
+		}
+	}
+	return shown
+}
+
 func withoutType(types []*Type, resource string) []*Type {
 	return slices.DeleteFunc(types, func(t *Type) bool { return t.Resource == resource })
 }
@@ -178,6 +192,7 @@ func withoutType(types []*Type, resource string) []*Type {
 // Catalog is one immutable state of a Registry.
 type Catalog struct {
 	groups   []*Group
+	shown    []*Group // without those whose types are all hidden
 	byName   groupIndex
 	memo     memo
 	replaced chan struct{}
@@ -206,8 +221,8 @@ func inDiscovery(a, b *Group) int {
 // Replaced is closed when the registry has another catalog.
 func (c *Catalog) Replaced() <-chan struct{} { return c.replaced }
 
-// Groups returns the groups in the order of discovery.
-func (c *Catalog) Groups() []*Group { return c.groups }
+// Groups returns the groups in the order of discovery, without those whose types are all hidden (Type.Hidden).
+func (c *Catalog) Groups() []*Group { return c.shown }
 
 // Group finds a group by name.
 func (c *Catalog) Group(name string) (*Group, bool) {

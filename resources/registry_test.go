@@ -161,3 +161,37 @@ func BenchmarkSetType(b *testing.B) {
 		})
 	}
 }
+
+// A hidden type is found by its names, and is not among the versions and groups of discovery. It stays when others come and go.
+func TestHiddenType(t *testing.T) {
+	r := NewRegistry()
+	hidden := widgetType("")
+	hidden.Hidden = true
+	shown := func() (all []string) {
+		for _, g := range r.Catalog().Groups() {
+			for _, v := range g.Versions {
+				for _, s := range v.Resources {
+					all = append(all, v.String()+" "+s.Resource)
+				}
+			}
+		}
+		return all
+	}
+	r.set(widgetsV1, hidden)
+	if _, typed := r.Catalog().Type(hidden.ResourceName()); !typed || len(r.Catalog().Groups()) > 0 || r.Catalog().Serves(widgetsV1) {
+		t.Errorf("alone: has the type: %v, groups: %v", typed, shown())
+	}
+	r.set(widgetsV1, gadgetType())
+	r.set(schema.GroupVersion{Group: "example.org", Version: "v2"}, hidden)
+	if got := shown(); !slices.Equal(got, []string{"example.org/v1 gadgets"}) {
+		t.Errorf("beside another type: %v", got)
+	}
+	if got := r.mustLookup(t, widgetsV1, "widgets").Versions; len(got) != 2 {
+		t.Errorf("its versions are %v", got)
+	}
+	before := r.mustLookup(t, schema.GroupVersion{Group: "example.org", Version: "v2"}, "widgets")
+	r.Edit(func(e *Edit) { e.RemoveType(widgetsV1.WithResource("gadgets")) })
+	if r.mustLookup(t, schema.GroupVersion{Group: "example.org", Version: "v2"}, "widgets") != before || len(shown()) > 0 {
+		t.Errorf("without the other type: %v", shown())
+	}
+}

@@ -101,6 +101,8 @@ type Type struct {
 	// versions of the catalog.
 	Equivalents []Equivalent
 
+	// Hidden: requests for the type are answered, and discovery and OpenAPI do not have it (a definition that is not established).
+	Hidden bool
 	// OpenAPI describes the objects of an untyped type in the version that it is served in. May be nil.
 	OpenAPI *OpenAPI
 

@@ -57,7 +57,7 @@ func (d *Definitions) hasAPIService(gv schema.GroupVersion) bool {
 	return !d.builtin[gv] && len(utilvalidation.IsDNS1035Label(gv.Version)) == 0
 }
 
-// Broken reports whether a resource belongs to a definition that has its names but cannot be established, because its conversion webhook
+// Broken reports whether a resource belongs to a definition that has its names but cannot be served, because its conversion webhook
 // cannot be called. kube-apiserver answers for the resource then, but cannot serve it.
 func (d *Definitions) Broken(gvr schema.GroupVersionResource) (broken, namespaced bool) {
 	d.mu.Lock()

@@ -1,6 +1,7 @@
 package custom
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	openapiv2 "k8s.io/apiextensions-apiserver/pkg/controller/openapi/v2"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/rowlock/rowlock/resources"
@@ -28,7 +30,7 @@ type definition struct {
 	others            resources.Scheme
 	// leaving: it is being deleted. waiting: its names are not all accepted, or it is not established.
 	leaving, waiting bool
-	// broken: its names are accepted and it is not established. namespaced is its scope.
+	// broken: its names are accepted, and its conversion webhook cannot be called. namespaced is its scope.
 	broken, namespaced bool
 	// unpruned: its objects keep the fields that its schemas do not have (spec.preserveUnknownFields). It was imported.
 	unpruned bool
@@ -49,7 +51,7 @@ type definition struct {
 
 	// types are its types by version, the storage version included.
 	types byVersion[*resources.Type]
-	// served are the versions that clients see: the claimed ones, and none before it is established.
+	// served are the versions that requests are answered for: the claimed ones, and none before its names are accepted.
 	served []string
 }
 
@@ -72,7 +74,7 @@ func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, l 
 	d.generation = crd.Generation
 	d.leaving, d.unpruned = crd.DeletionTimestamp != nil, crd.Spec.PreserveUnknownFields
 	named, established := conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.NamesAccepted), conditionTrue(&crd.CustomResourceDefinition, apiextensionsv1.Established)
-	d.waiting, d.broken = !named || !established, named && !established
+	d.waiting, d.broken = !named || !established, named && !established && invalidAuthority(crd.Spec.Conversion)
 	d.namespaced, d.claimed = crd.Spec.Scope == apiextensionsv1.NamespaceScoped, claimedBy(&crd.CustomResourceDefinition)
 	d.group, d.kind, d.accepted = crd.Spec.Group, crd.Status.AcceptedNames.Kind, crd.Status.AcceptedNames
 	if crd.Status.AcceptedNames.Plural == "" || d.kind == "" || reserved(d.group) {
@@ -84,8 +86,11 @@ func newDefinition(o *resources.Object, others resources.Scheme, c *compiled, l 
 	if err := d.makeTypes(crd); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.name, err)
 	}
-	if established {
+	if established || named && !d.broken {
 		d.served = d.claimed
+	}
+	for _, t := range d.types {
+		t.is.Hidden = !established
 	}
 	return d, nil
 }
@@ -280,6 +285,13 @@ func (d *definition) openAPIOf(version string, v2 bool) (*spec.Schema, error) {
 		structural = openapiv2.ToStructuralOpenAPIV2(structural)
 	}
 	return structural.ToKubeOpenAPI(), nil
+}
+
+// invalidAuthority reports whether the caBundle of a webhook keeps a converter from being made. One of white space does not: it counts as an
+// empty one here, though it keeps the definition from being established.
+func invalidAuthority(c *apiextensionsv1.CustomResourceConversion) bool {
+	return c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil &&
+		len(webhook.ValidateCABundle(nil, bytes.TrimSpace(c.Webhook.ClientConfig.CABundle))) > 0
 }
 
 // conditionTrue reports whether a condition of a definition is true.

@@ -16,9 +16,9 @@ func TestInvalidAuthorityOfConversion(t *testing.T) {
 		}
 		a.run(
 			exchange{do: "POST " + definitions, body: strings.Replace(widgetDefinition(widgetVersion("v1", widgetSpec, true)), `"versions"`,
-				`"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://hook.invalid","caBundle":"Cg=="}}},"versions"`, 1),
+				`"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://hook.invalid","caBundle":"YmFk"}}},"versions"`, 1),
 				code: 201, says: established("False", "InvalidCABundle")},
-			exchange{do: "GET " + widgets, code: 500, says: says{"message": "Internal error occurred: error resolving resource"}}, // as in kube-apiserver: the definition has its names
+			exchange{do: "GET " + widgets, code: 500, says: says{"message": "Internal error occurred: error resolving resource"}},
 			exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch, body: `{"metadata":{"labels":{"a":"b"}}}`,
 				code: 200, says: established("False", "InvalidCABundle")},
 			exchange{do: "PATCH " + definitions + "/widgets.example.com", header: asMergePatch,

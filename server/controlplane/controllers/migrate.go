@@ -77,7 +77,7 @@ func preferred(catalog *resources.Catalog, of schema.GroupResource) (*resources.
 		return nil, false
 	}
 	for _, v := range g.Versions {
-		if s, ok := catalog.Lookup(v.GroupVersion.WithResource(of.Resource)); ok {
+		if s, ok := catalog.Lookup(v.GroupVersion.WithResource(of.Resource)); ok && !s.Hidden {
 			return s, true
 		}
 	}
