@@ -33,7 +33,7 @@ type share struct {
 
 type sharesKey struct{}
 
-// sharing returns the context for Type.Allocate and its shares; nil for a type that allocates nothing. dry: nothing will be stored.
+// sharing returns the context for Type.Allocate and the strategies of its type, and the shares; nil for a type that allocates nothing. dry: nothing will be stored.
 func (p *Pipeline) sharing(ctx context.Context, t *Type, dry bool) (context.Context, *shares) {
 	if t.Allocate == nil {
 		return ctx, nil
@@ -48,8 +48,8 @@ func sharesOf(ctx context.Context) *shares {
 	return s
 }
 
-// AllocatesDry tells Type.Allocate whether nothing that it allocates will be stored.
-func AllocatesDry(ctx context.Context) bool {
+// InDryRun tells Type.Allocate, and the strategies of a type that has it, whether nothing will be stored.
+func InDryRun(ctx context.Context) bool {
 	s := sharesOf(ctx)
 	return s != nil && s.dry
 }

@@ -55,7 +55,7 @@ func (f *addressAllocator) ranges(yield func(netip.Prefix, *ipallocator.Allocato
 			if err != nil {
 				continue // a range too large to allocate from
 			}
-			if !resources.AllocatesDry(a.ctx) {
+			if !resources.InDryRun(a.ctx) {
 				r.EnableMetrics()
 			}
 			if !yield(prefix, r) {
@@ -118,7 +118,7 @@ func (f *addressAllocator) AllocateNext() (net.IP, error) {
 // Release frees an address. One whose deletion is refused stays, until the repair of addresses may delete it.
 func (f *addressAllocator) Release(ip net.IP) error {
 	a, t := f.supply.current, f.supply.addresses
-	if resources.AllocatesDry(a.ctx) {
+	if resources.InDryRun(a.ctx) {
 		return nil
 	}
 	key := t.KeyOf("", ip.String())
@@ -195,7 +195,7 @@ func (w addressWriter) Create(_ context.Context, address *networkingv1.IPAddress
 	if a.has(a.addresses, key) {
 		return nil, apierrors.NewAlreadyExists(t.GroupResource, address.Name)
 	}
-	if resources.AllocatesDry(a.ctx) {
+	if resources.InDryRun(a.ctx) {
 		// Only the address is of use. It is not validated, because its Service may have no name, or an invalid one, which the Service's validation
 		// reports with all other errors.
 		a.taken = append(a.taken, resources.Write{Op: resources.Create, Key: key})

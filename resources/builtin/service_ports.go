@@ -96,7 +96,7 @@ func (p *portAllocator) ports() (*portRange, error) {
 		}
 		return true
 	})
-	if !resources.AllocatesDry(a.ctx) {
+	if !resources.InDryRun(a.ctx) {
 		drawn.EnableMetrics() // allocations from now on are counted
 	}
 	a.drawn = drawn

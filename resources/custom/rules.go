@@ -50,16 +50,21 @@ type updateStrategy struct {
 
 func (s *definitionStrategy) ofUpdates() rest.RESTUpdateStrategy { return updateStrategy{s.update, s} }
 
-// PrepareForCreate gives a new definition its status.
+// PrepareForCreate gives a new definition its status. In a dry run it has none, as in kube-apiserver, whose controllers only see what is stored:
+// otherwise every "kubectl diff" would show it.
 func (s *definitionStrategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	s.RESTCreateStrategy.PrepareForCreate(ctx, obj)
-	s.settle(obj)
+	if !resources.InDryRun(ctx) {
+		s.settle(obj)
+	}
 }
 
-// PrepareForUpdate gives a changed definition its status.
+// PrepareForUpdate gives a changed definition its status. In a dry run it keeps the present one.
 func (s updateStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	s.RESTUpdateStrategy.PrepareForUpdate(ctx, obj, old)
-	s.whole.settle(obj)
+	if !resources.InDryRun(ctx) {
+		s.whole.settle(obj)
+	}
 }
 
 // Validate is upstream's, on the definition as the client sent it: the accepted names repeat its names, so invalid ones would be reported

@@ -164,3 +164,28 @@ func TestMetadataInDefaults(t *testing.T) {
 		exchange{do: "POST " + definitions, body: body, code: 201, says: kept},
 	)
 }
+
+// A dry run shows the status that a definition has, or that of a new one before controllers see it, as kube-apiserver does: "kubectl diff" shows only
+// what a user changes. It reports what the write would refuse.
+func TestDryRunOfDefinition(t *testing.T) {
+	onEveryDatabase(t, func(t *testing.T, a *api) {
+		a.TB = t
+		body := widgetDefinition(widgetVersion("v1", widgetSpec, true))
+		renamed := strings.Replace(body, `"wd"`, `"wi"`, 1)
+		const one, dry = definitions + "/widgets.example.com", "?dryRun=All&fieldManager=me"
+		empty := says{"status": `{"conditions":null,"acceptedNames":{"plural":"","kind":""},"storedVersions":["v1"]}`, "metadata.managedFields.#.manager": `["me"]`}
+		kept := says{"spec.names.shortNames": `["wi"]`, "status.acceptedNames.shortNames": `["wd"]`, "metadata.generation": "2",
+			`status.conditions.#(type=="Established").status`: "True"}
+		a.run(
+			exchange{do: "POST " + definitions + dry, body: body, code: 201, says: empty},
+			exchange{do: "PATCH " + one + dry, header: asApply, body: body, code: 201, says: empty},
+			exchange{do: "POST " + definitions + dry, body: strings.ReplaceAll(body, "example.com", "rowlock.internal"), code: 403},
+			exchange{do: "POST " + definitions, body: body, code: 201},
+			exchange{do: "POST " + definitions + dry, body: body, code: 409},
+			exchange{do: "PATCH " + one + dry, header: asMergePatch, body: `{"spec":{"names":{"shortNames":["wi"]}}}`, code: 200, says: kept},
+			exchange{do: "PATCH " + one + dry + "&force=true", header: asApply, body: renamed, code: 200, says: kept},
+			exchange{do: "GET " + one, code: 200, says: says{"metadata.generation": "1", "spec.names.shortNames": `["wd"]`}},
+			exchange{do: "PATCH " + one, header: asMergePatch, body: `{"spec":{"names":{"shortNames":["wi"]}}}`, code: 200, says: says{"status.acceptedNames.shortNames": `["wi"]`}},
+		)
+	})
+}
