@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apiserver/pkg/warning"
 	kjson "sigs.k8s.io/json"
 
@@ -117,13 +118,9 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 		}
 		fastpath.BodyKind.Fallback()
 	}
-	info, ok := runtime.SerializerInfoForMediaType(q.served.Serializer.SupportedMediaTypes(), media)
-	if !ok {
+	decoder := q.decoder(media, fieldValidation != metav1.FieldValidationIgnore)
+	if decoder == nil {
 		return nil, status.UnsupportedMediaType(strings.Join(q.mediaTypes(), ", "))
-	}
-	decoder := info.Serializer
-	if fieldValidation != metav1.FieldValidationIgnore {
-		decoder = info.StrictSerializer
 	}
 	toHub := q.served.Serializer.DecoderToVersion(decoder, q.served.HubOf(q.kind.Group))
 	defaultKind := q.kind
@@ -167,6 +164,21 @@ func (q *request) decodeInTurn(media string, body []byte, read func() error) err
 // cleanDecoder decodes untyped objects that are free of errors and unknown fields.
 type cleanDecoder interface {
 	DecodeClean(data []byte, kind schema.GroupVersionKind) (runtime.Object, bool)
+}
+
+// decoder returns the decoder of a media type, nil for none. Custom resources have no protobuf, except where they are shown as objects of a Go type.
+func (q *request) decoder(media string, strict bool) runtime.Decoder {
+	if media == codec.Protobuf && q.showsBuiltin() {
+		return protobuf.NewSerializer(q.served.Scheme, q.served.Scheme)
+	}
+	info, ok := runtime.SerializerInfoForMediaType(q.served.Serializer.SupportedMediaTypes(), media)
+	switch {
+	case !ok:
+		return nil
+	case strict:
+		return info.StrictSerializer
+	}
+	return info.Serializer
 }
 
 // mediaTypes are the media types that the type can decode.
