@@ -114,7 +114,13 @@ func TestStorageVersionMigration(t *testing.T) {
 // A migration ends at once when there is nothing to do, and when it is not possible. The messages are kube-controller-manager's.
 func TestStorageVersionMigrationOfNothing(t *testing.T) {
 	p := start(t, "--data-dir", t.TempDir())
-	migrations := p.client(t).StoragemigrationV1().StorageVersionMigrations()
+	client := p.client(t)
+	// A definition that is being deleted, and held by an object.
+	send(t, client, "POST", crds, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
+		"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":`+widgetVersions("v1")+`}}`)
+	send(t, client, "POST", widgets, `{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"held","finalizers":["example.com/held"]}}`)
+	send(t, client, "DELETE", crds+"/widgets.example.com", "")
+	migrations := client.StoragemigrationV1().StorageVersionMigrations()
 	events, err := migrations.Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -129,6 +135,7 @@ func TestStorageVersionMigrationOfNothing(t *testing.T) {
 		"pods.":                                     succeeded,
 		"componentstatuses.":                        cannot("/v1, Resource=componentstatuses"),
 		"subjectaccessreviews.authorization.k8s.io": cannot("authorization.k8s.io/v1, Resource=subjectaccessreviews"),
+		"widgets.example.com":                       cannot("example.com/v2, Resource=widgets"),
 	}
 	for resource := range want {
 		name, group, _ := strings.Cut(resource, ".")

@@ -41,7 +41,7 @@ func (c *migrations) migrate(ctx context.Context, m migration, of schema.GroupRe
 			return c.fail(ctx, m, "migration encountered unhandled error: unable to obtain GVR from discovery")
 		}
 		return c.fail(ctx, m, "resource does not exist in discovery")
-	case !migratable(served.Type):
+	case !migratable(served.Type, m.Status.ResourceVersion != ""):
 		// The message is kube-controller-manager's, including the order of the verbs.
 		return c.fail(ctx, m, fmt.Sprintf("resource %q does not support discovery operations: [update patch list]", served.GVR().String()))
 	}
@@ -84,8 +84,13 @@ func preferred(catalog *resources.Catalog, of schema.GroupResource) (*resources.
 	return nil, false
 }
 
-func migratable(t *resources.Type) bool {
+// migratable tells whether a type has the verbs of a migration: in discovery when it begins (a definition that is being deleted offers fewer),
+// which kube-controller-manager does not look at afterwards.
+func migratable(t *resources.Type, begun bool) bool {
 	verbs := t.Verbs()
+	if t.OfferedVerbs != nil && !begun {
+		verbs = t.OfferedVerbs
+	}
 	return slices.Contains(verbs, "update") && slices.Contains(verbs, "patch") && slices.Contains(verbs, "list")
 }
 
