@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -57,6 +58,60 @@ func TestRequestLabels(t *testing.T) {
 	wantLine(t, body, `apiserver_response_sizes_count{component="apiserver",group="",resource="configmaps",scope="cluster",subresource="",verb="LIST",version="v1"} 1`)
 	wantLine(t, body, `apiserver_request_total{code="200",component="",dry_run="",group="",resource="",scope="",subresource="/healthz",verb="GET",version=""} 1`)
 	wantLine(t, body, `apiserver_requested_deprecated_apis{group="",removed_release="",resource="endpoints",subresource="",version="v1"} 1`)
+}
+
+// Requests for paths that no handler of kube-apiserver takes are not counted: that is the path of a cluster-scoped resource below a namespace, or
+// of a namespaced object without one. Rejected requests for other paths are.
+func TestPathsWithoutHandlerAreNotCounted(t *testing.T) {
+	h := newServer(t, nil).Handler()
+	send := func(method, path, body string, code int) {
+		t.Helper()
+		r, w := httptest.NewRequest(method, path, strings.NewReader(body)), httptest.NewRecorder()
+		r.Header.Set("Authorization", "master")
+		r.Header.Set("Content-Type", "application/json")
+		if method == "PATCH" {
+			r.Header.Set("Content-Type", "application/merge-patch+json")
+		}
+		if h.ServeHTTP(w, r); w.Code != code {
+			t.Errorf("%s %s: %d %s", method, path, w.Code, w.Body)
+		}
+	}
+	define := func(plural, kind, scope string) {
+		send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+			"metadata":{"name":"%s.example.com"},"spec":{"group":"example.com","scope":%q,"names":{"plural":%q,"kind":%q},"versions":[{"name":"v1","served":true,"storage":true,
+			"schema":{"openAPIV3Schema":{"type":"object"}},"subresources":{"status":{}}}]}}`, plural, scope, plural, kind), 201)
+	}
+	define("widgets", "Widget", "Namespaced")
+	define("gadgets", "Gadget", "Cluster")
+	const custom = "/apis/example.com/v1"
+	for _, path := range []string{custom + "/namespaces/default/gadgets", custom + "/namespaces/default/gadgets/x", custom + "/widgets/x", custom + "/widgets/x/status",
+		custom + "/namespaces//widgets/x", custom + "/namespaces/default/widgets/x/none", "/api/v1/namespaces/default/nodes", "/api/v1/namespaces/default/nodes/x",
+		"/api/v1/configmaps/x", "/api/v1/pods/x/log", "/apis/apps/v1/namespaces/default/deployments/x/scale/y", "/apis/authentication.k8s.io/v1/tokenreviews/x",
+		"/api/v1/watch/namespaces/default/nodes"} {
+		send("GET", path, "", 404)
+	}
+	send("POST", custom+"/widgets", "{}", 404)
+	send("DELETE", custom+"/widgets", "", 404)
+	send("PATCH", custom+"/widgets", "{}", 404)
+	send("POST", "/api/v1/namespaces/default/nodes", "{}", 404)
+	send("PATCH", custom+"/namespaces/default/widgets", "{}", 400)
+	send("GET", custom+"/namespaces/default/widgets/x", "", 404)
+	send("GET", "/api/v1/nodes/x", "", 404)
+	send("GET", "/api/v1/namespaces//configmaps/x", "", 400)
+	var counted []string
+	for line := range strings.Lines(get(h, "/metrics", "master").Body.String()) {
+		if strings.HasPrefix(line, `apiserver_request_total{code="4`) {
+			counted = append(counted, strings.TrimSpace(line))
+		}
+	}
+	series := func(code, group, resource, scope, verb string) string {
+		return fmt.Sprintf(`apiserver_request_total{code=%q,component="apiserver",dry_run="",group=%q,resource=%q,scope=%q,subresource="",verb=%q,version="v1"} 1`, code, group, resource, scope, verb)
+	}
+	want := []string{series("400", "", "configmaps", "resource", "GET"), series("400", "example.com", "widgets", "namespace", "PATCH"),
+		series("404", "", "nodes", "resource", "GET"), series("404", "example.com", "widgets", "resource", "GET")}
+	if !slices.Equal(counted, want) {
+		t.Errorf("counted are\n%s\nand not\n%s", strings.Join(counted, "\n"), strings.Join(want, "\n"))
+	}
 }
 
 // Lists are counted, those of deletecollection included, with the objects read and returned.

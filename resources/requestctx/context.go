@@ -58,14 +58,19 @@ func Set(ctx context.Context, key, value any) context.Context {
 	return c
 }
 
-// Allow records that the request may proceed to its handler. It and Allowed are for the goroutine that answers the request.
-func Allow(ctx context.Context) {
+// Allow records that the request may proceed to its handler. It, Disallow and Allowed are for the goroutine that answers the request.
+func Allow(ctx context.Context) { setAllowed(ctx, true) }
+
+// Disallow takes Allow back: there is no handler for the path.
+func Disallow(ctx context.Context) { setAllowed(ctx, false) }
+
+func setAllowed(ctx context.Context, allowed bool) {
 	if c, ok := ctx.Value((*Context)(nil)).(*Context); ok {
-		c.allowed = true
+		c.allowed = allowed
 	}
 }
 
-// Allowed reports whether Allow was called for the request.
+// Allowed reports whether Allow was called for the request, and not taken back.
 func Allowed(ctx context.Context) bool {
 	c, ok := ctx.Value((*Context)(nil)).(*Context)
 	return ok && c.allowed

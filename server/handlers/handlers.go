@@ -158,6 +158,9 @@ func (h *Handlers) Serve(w http.ResponseWriter, r *http.Request, info *genericap
 		case err == nil:
 			r = later
 		case q == nil:
+			if errors.Is(err, ErrNoSuchGroup) || errors.Is(err, errNowhere) {
+				requestctx.Disallow(r.Context()) // kube-apiserver counts no request for a path that it has no handler for
+			}
 			return status.ForRequest(err, schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Name, info.Verb)
 		case errors.Is(err, errOtherTypes):
 			return apierrors.NewServerTimeout(q.resource(), info.Verb, 1)

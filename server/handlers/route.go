@@ -42,7 +42,7 @@ func (h *Handlers) route(w http.ResponseWriter, r *http.Request, info *genericap
 			return nil, err
 		}
 	} else if leadsNowhere(info, served) {
-		return nil, status.NotFound()
+		return nil, errNowhere
 	}
 	if info.Subresource != "" {
 		if q.sub, ok = served.Subresources[info.Subresource]; !ok {
@@ -79,6 +79,9 @@ func noSubresource(info *genericapirequest.RequestInfo, served *resources.Served
 	}
 	return status.NotFound()
 }
+
+// errNowhere is the error of leadsNowhere.
+var errNowhere = status.NotFound()
 
 // leadsNowhere tells whether a path is not one of the type's ("Resource URIs" of the API concepts page): it has a namespace and the type is
 // cluster-scoped or the other way round, it is below a type that can only be created, or it is too long.
