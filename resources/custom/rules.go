@@ -182,11 +182,12 @@ func terminate(obj runtime.Object, now metav1.Time) bool {
 	return true
 }
 
-// refuseCreate refuses new objects of a definition that is being deleted.
+// refuseCreate refuses new objects of a definition that is being deleted. It names the object as admission does: by the path of the request, if that
+// has a name.
 func refuseCreate(ctx context.Context, name string) error {
 	var of schema.GroupResource
 	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok {
-		of = schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+		of, name = schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, cmp.Or(info.Name, name)
 	}
 	return apierrors.NewForbidden(of, name, errors.New("create not allowed while custom resource definition is terminating"))
 }

@@ -32,6 +32,20 @@ func TestDiscoveryOfTerminatingDefinition(t *testing.T) {
 		exchange{do: "POST " + widgets, body: widget("b", `{"size":1}`), code: 403})
 }
 
+// The refusal of a create names the object as admission does: by the path, if that has a name.
+func TestCreateOfTerminatingDefinition(t *testing.T) {
+	a := newAPI(t)
+	refused := func(name string) says {
+		return says{"message": `widgets.example.com "` + name + `" is forbidden: create not allowed while custom resource definition is terminating`, "details.name": name}
+	}
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201},
+		exchange{do: "POST " + widgets, body: widget("a", `{"size":1}`), code: 201},
+		exchange{do: "DELETE " + definitions + "/widgets.example.com", code: 200},
+		exchange{do: "POST " + widgets, body: widget("b", `{"size":1}`), code: 403, says: refused("b")},
+		exchange{do: "POST " + widgets + "/c", body: widget("b", `{"size":1}`), code: 403, says: refused("c")},
+		exchange{do: "PATCH " + widgets + "/d?fieldManager=me", header: asApply, body: widget("d", `{"size":1}`), code: 403, says: refused("d")})
+}
+
 // As in kube-apiserver, the list of groups sorts groups of equal priority by the name of their first APIService, and aggregated discovery by their
 // own names.
 func TestOrderOfDefinedGroups(t *testing.T) {
