@@ -30,10 +30,10 @@ type DeleteRequest struct {
 	// called for each attempt, before admission. May be nil.
 	Precondition func(ctx context.Context, obj runtime.Object) error
 
-	// sent are the options as admission sees them. filled: admission sees the grace period that the strategy has filled in, as in kube-apiserver,
-	// except for the deletion of a collection.
+	// sent are the options as admission sees them. single: it is not a part of the deletion of a collection. For a single deletion admission sees the
+	// grace period that the strategy has filled in, and a type with Terminate checks the preconditions itself, as in kube-apiserver.
 	sent   *metav1.DeleteOptions
-	filled bool
+	single bool
 }
 
 // Deleted is the result of a deletion.
@@ -79,7 +79,7 @@ func (p *Pipeline) delete(ctx context.Context, r *DeleteRequest) (Deleted, error
 	options := ptr.Deref(r.Options, metav1.DeleteOptions{}) // they may be shared with other requests
 	options.TypeMeta = optionsKind("DeleteOptions")         // webhooks see it; the server's own controllers do not set it
 	r.Options = &options
-	r.sent, r.filled = r.Options, true
+	r.sent, r.single = r.Options, true
 	p.sent(ctx, r.Type, r.Options)
 	key, err := r.Type.RequestKey(ctx, r.Name)
 	if err != nil {
@@ -201,7 +201,7 @@ func (p *Pipeline) prepareDelete(ctx context.Context, r *DeleteRequest, live *Ob
 		return nil, err
 	}
 	d.UID = m.GetUID()
-	if t.Terminate != nil {
+	if r.terminates() {
 		if err := r.checkTerminated(ctx, m); err != nil {
 			return nil, err
 		}

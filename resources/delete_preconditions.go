@@ -22,12 +22,12 @@ func (r *DeleteRequest) preconditionRevision() *string {
 // pending reports whether the object is being deleted already, within a grace period that the request does not shorten: the request then
 // changes nothing. Errors: those of the preconditions. Admission is not called in either case, as in kube-apiserver.
 func (r *DeleteRequest) pending(ctx context.Context, obj runtime.Object, m metav1.Object) (bool, error) {
-	if r.Type.Terminate != nil || m.GetDeletionTimestamp() == nil && r.Options.Preconditions == nil && !r.fills() {
+	if r.terminates() || m.GetDeletionTimestamp() == nil && r.Options.Preconditions == nil && !r.fills() {
 		return false, nil
 	}
 	options := r.Options.DeepCopy()
 	_, pending, err := rest.BeforeDelete(r.Type.DeleteStrategy, ctx, obj.DeepCopyObject(), options) // BeforeDelete writes into both
-	if r.filled && options.GracePeriodSeconds != nil {
+	if r.single && options.GracePeriodSeconds != nil {
 		sent := *r.sent
 		sent.GracePeriodSeconds = options.GracePeriodSeconds
 		r.sent = &sent
@@ -38,11 +38,14 @@ func (r *DeleteRequest) pending(ctx context.Context, obj runtime.Object, m metav
 // fills reports whether the strategy may write another grace period into the options, which admission then sees.
 func (r *DeleteRequest) fills() bool {
 	_, graceful := r.Type.DeleteStrategy.(rest.RESTGracefulDeleteStrategy)
-	return r.filled && (graceful || ptr.Deref(r.Options.GracePeriodSeconds, 0) < 0)
+	return r.single && (graceful || ptr.Deref(r.Options.GracePeriodSeconds, 0) < 0)
 }
 
-// checkTerminated checks the preconditions for types with their own first phase of deletion (Terminate), with kube-apiserver's texts for
-// them.
+// terminates tells whether the type's own first phase of deletion (Terminate) checks the preconditions. In the deletion of a collection the general
+// rules do, as in kube-apiserver.
+func (r *DeleteRequest) terminates() bool { return r.Type.Terminate != nil && r.single }
+
+// checkTerminated checks the preconditions where the type does (terminates), with kube-apiserver's texts for such types.
 func (r *DeleteRequest) checkTerminated(ctx context.Context, m metav1.Object) error {
 	p := r.Options.Preconditions
 	if p == nil {

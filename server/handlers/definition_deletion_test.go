@@ -24,3 +24,21 @@ func TestPreconditionsOfTermination(t *testing.T) {
 		}
 	}
 }
+
+// The deletion of a collection of definitions checks preconditions by the general rules, and removes the objects of each definition first.
+func TestDeletionOfManyDefinitions(t *testing.T) {
+	a := newAPI(t)
+	refused := func(precondition, why string) exchange {
+		return exchange{do: "DELETE " + definitions, body: `{"preconditions":` + precondition + `}`, code: 409, says: says{
+			"message": `Operation cannot be fulfilled on CustomResourceDefinition.apiextensions.k8s.io "widgets.example.com": ` + why}}
+	}
+	a.run(exchange{do: "POST " + definitions, body: widgetDefinition(widgetVersion("v1", widgetSpec, true)), code: 201,
+		keep: says{"uid": "metadata.uid", "version": "metadata.resourceVersion"}},
+		exchange{do: "POST " + widgets, body: widget("a", `{"size":1}`), code: 201},
+		refused(`{"uid":"other"}`, "the UID in the precondition (other) does not match the UID in record ({uid}). The object might have been deleted and then recreated"),
+		refused(`{"resourceVersion":"1"}`, "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ({version}). The object might have been modified"),
+		exchange{do: "DELETE " + definitions, body: `{"preconditions":{"uid":"{uid}","resourceVersion":"{version}"}}`, code: 200},
+		exchange{do: "GET " + definitions + "/widgets.example.com", code: 200, says: says{"metadata.finalizers": `["customresourcecleanup.apiextensions.k8s.io"]`}},
+		exchange{do: "GET " + widgets + "/a", code: 200},
+		exchange{do: "DELETE " + definitions, code: 200})
+}
