@@ -97,6 +97,10 @@ func TestStorageVersionMigration(t *testing.T) {
 	if got := gjson.Get(definition, "status.storedVersions").Raw; got != `["v2"]` {
 		t.Errorf("storedVersions are %s", got)
 	}
+	owned := gjson.Get(definition, `metadata.managedFields.#(manager=="migration-runner-controller")#`)
+	if got := owned.Get("#.operation").Raw + owned.Get("#.subresource").Raw; got != `["Apply"]["status"]` || !owned.Get(`0.fieldsV1.f:status.f:storedVersions`).Exists() {
+		t.Errorf("the controller owns fields by %s", owned.Raw)
+	}
 	gone := gjson.Get(widgetVersions("v2"), "1").Raw
 	send(t, client, "PATCH", crds+"/widgets.example.com", `{"spec":{"versions":[`+gone+`]}}`)
 	after := send(t, client, "GET", widgets, "")

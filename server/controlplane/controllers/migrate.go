@@ -12,8 +12,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/apis/storagemigration"
@@ -253,7 +255,29 @@ func (c *migrations) changeDefinition(ctx context.Context, of schema.GroupResour
 		if failed = edit(now); failed != nil {
 			return nil
 		}
-		return manager.Update(old, now, definitionMarker)
+		var patch *unstructured.Unstructured
+		if patch, failed = definitionPatch(t, now); failed != nil {
+			return nil
+		}
+		var applied runtime.Object
+		if applied, failed = manager.Apply(old, patch, definitionMarker, true); failed != nil {
+			return nil
+		}
+		return applied
 	})
 	return errors.Join(failed, err)
+}
+
+// definitionPatch has what the controller applies to the status of a definition. Each apply has the stored versions: those that it left out would be
+// removed, where an earlier one has set them.
+func definitionPatch(t *resources.Type, now *apiextensions.CustomResourceDefinition) (*unstructured.Unstructured, error) {
+	c := apiextensions.FindCRDCondition(now, storageMigrating)
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&apiextensionsv1.CustomResourceDefinitionStatus{StoredVersions: now.Status.StoredVersions,
+		Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.StorageMigrating, Status: apiextensionsv1.ConditionStatus(c.Status),
+			LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message, ObservedGeneration: c.ObservedGeneration}}})
+	delete(status, "acceptedNames")
+	patch := &unstructured.Unstructured{Object: map[string]any{"status": status}}
+	patch.SetGroupVersionKind(t.StorageVersion.WithKind(t.Kind))
+	patch.SetName(now.Name)
+	return patch, err
 }
