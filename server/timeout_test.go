@@ -2,10 +2,12 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -111,6 +113,34 @@ func TestAuditOfTimeouts(t *testing.T) {
 	if len(e) == 1 && (e[0].ResponseStatus.Message != want || e[0].ResponseStatus.Reason != metav1.StatusReasonTimeout) {
 		t.Errorf("the event has %+v", e[0].ResponseStatus)
 	}
+}
+
+// failingAdmission makes the client of a creation leave, and fails for another reason.
+type failingAdmission struct{ leave context.CancelFunc }
+
+func (failingAdmission) Handles(o admission.Operation) bool { return o == admission.Create }
+
+func (a failingAdmission) Validate(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
+	a.leave()
+	return errors.New("failed calling webhook")
+}
+
+// The write of a client that leaves is counted and audited as one whose time is over, as with kube-apiserver, whatever step fails then.
+func TestWritesOfClientsThatLeave(t *testing.T) {
+	var pipeline *resources.Pipeline
+	s, kept := audited(t, "- level: Metadata\n  omitStages: [RequestReceived]", func(c *server.Config) { pipeline = c.Pipeline })
+	ctx, leave := context.WithCancel(t.Context())
+	pipeline.Use(failingAdmission{leave}, nil)
+	r := httptest.NewRequestWithContext(ctx, "POST", "/api/v1/namespaces", strings.NewReader(aNamespace))
+	r.Header.Set("Authorization", "master")
+	s.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	e := expectEvents(t, kept, "Metadata ResponseComplete create 504")
+	const want = "Timeout: request did not complete within requested timeout - context canceled"
+	if len(e) == 1 && e[0].ResponseStatus.Message != want {
+		t.Errorf("the event has %+v", e[0].ResponseStatus)
+	}
+	wantLine(t, get(s.Handler(), "/metrics", "master").Body.String(), `apiserver_request_total{code="504",component="apiserver",dry_run="",group="",`+
+		`resource="namespaces",scope="resource",subresource="",verb="POST",version="v1"} 1`)
 }
 
 // TestTimeoutsOfInventedPaths expects no series of metrics that a client has named, and no panic over a name that is not UTF-8.

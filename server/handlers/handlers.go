@@ -124,7 +124,7 @@ func bounded(f handler) handler {
 		ctx, cancel := context.WithTimeout(q.ctx, writeTimeout)
 		defer cancel()
 		q.ctx = ctx
-		return f(h, q)
+		return q.inTime(f(h, q))
 	}
 }
 
@@ -134,8 +134,17 @@ func ended(f handler) handler {
 		ctx, cancel := context.WithCancel(q.ctx)
 		defer cancel()
 		q.ctx = ctx
-		return f(h, q)
+		return q.inTime(f(h, q))
 	}
+}
+
+// inTime replaces the error of a write that failed after its time was over or its client had left, whatever step failed. kube-apiserver no longer
+// waits for the step then. An error of reading the body stays.
+func (q *request) inTime(err error) error {
+	if err == nil || q.written || q.sent.err != nil || q.ctx.Err() == nil {
+		return err
+	}
+	return apierrors.NewTimeoutError("request did not complete within requested timeout - "+q.ctx.Err().Error(), 0)
 }
 
 // ErrNoSuchGroup says that no served group contains the path. It is answered as any unknown path.
