@@ -37,10 +37,10 @@ func (h *Handlers) connect(q *request) error {
 	responder := &responder{q: q}
 	handler, err := connecter.Connect(ctx, q.info.Name, opts, responder)
 	if err != nil {
-		return q.drained(ctx, err)
+		return q.unanswered(ctx, err)
 	}
 	handler.ServeHTTP(Interim(q.w), q.r.WithContext(ctx))
-	return q.drained(ctx, responder.err)
+	return q.unanswered(ctx, responder.err)
 }
 
 // untilDraining returns a context that ends when the server shuts down, which would otherwise wait for the other end of the stream. The caller must
@@ -65,10 +65,13 @@ func Until(over <-chan struct{}, parent context.Context) (context.Context, conte
 // cut tells whether a shutdown, and not the client, ended the work under ctx, which is from untilDraining.
 func (q *request) cut(ctx context.Context) bool { return ctx.Err() != nil && q.ctx.Err() == nil }
 
-// drained replaces the error of a request that failed, before its response began, because a shutdown ended ctx, which is from untilDraining.
-func (q *request) drained(ctx context.Context, err error) error {
-	if err != nil && q.cut(ctx) {
+// unanswered returns the error for a request that failed before its response began. ctx is from untilDraining.
+func (q *request) unanswered(ctx context.Context, err error) error {
+	switch {
+	case err != nil && q.cut(ctx):
 		return apierrors.NewServiceUnavailable("the server is shutting down")
+	case errors.Is(err, context.DeadlineExceeded) && q.ctx.Err() == nil:
+		return errors.New(err.Error()) // a network timeout, which says it is that error, and not the end of the request's time
 	}
 	return err
 }
@@ -170,7 +173,7 @@ func (h *Handlers) streamText(q *request) error {
 	defer cancel()
 	text, follow, contentType, err := streamer.InputStream(ctx, q.served.GroupVersion().String(), q.r.Header.Get("Accept"))
 	if err != nil {
-		return q.drained(ctx, err)
+		return q.unanswered(ctx, err)
 	}
 	if text == nil {
 		q.w.WriteHeader(http.StatusNoContent)
