@@ -156,6 +156,9 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 			s.writeError(err, c) // here, so that the status code is known; the router's error handler then finds the response committed
 		}
 		code := c.Response().Status
+		if hijacked(c) {
+			code = 0 // as kube-apiserver, which sees no code of what is sent then
+		}
 		if !requestctx.Allowed(c.Request().Context()) {
 			s.metrics.dropped(values, code)
 			return nil

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -165,4 +166,13 @@ func dryRunOf(r *http.Request) string {
 		return "invalid"
 	}
 	return strings.Join(asked[:min(len(asked), 1)], "")
+}
+
+// hijacked tells whether another protocol has taken over the connection of a request that asked for one, and got no response of this one.
+func hijacked(c echo.Context) bool {
+	if c.Response().Committed || c.Request().Header.Get("Upgrade") == "" {
+		return false
+	}
+	_, err := c.Response().Writer.Write(nil)
+	return errors.Is(err, http.ErrHijacked)
 }
