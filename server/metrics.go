@@ -163,7 +163,7 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 			s.metrics.dropped(values, code)
 			return nil
 		}
-		if !counts || !answeredValues(values, served, c.Response()) {
+		if !counts || !s.answeredValues(values, served, c) {
 			return nil
 		}
 		s.metrics.deprecated(served, values)

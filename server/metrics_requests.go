@@ -11,6 +11,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/server/handlers"
 )
 
 // requestLabels are kube-apiserver's labels of a request, which dashboards and alerts use.
@@ -79,11 +80,12 @@ func fixedValues(values []string, path string) bool {
 	return true
 }
 
-// answeredValues adds the values that depend on the response, and tells whether kube-apiserver counts it. It does not count requests rejected early
-// because of their method or kind of patch, and counts only aggregated discovery.
-func answeredValues(values []string, served *resources.Served, answer *echo.Response) bool {
+// answeredValues adds the values that depend on the response, and tells whether kube-apiserver counts it. It does not count requests that its router
+// rejects because of their method or kind of patch, and counts only aggregated discovery.
+func (s *Server) answeredValues(values []string, served *resources.Served, c echo.Context) bool {
+	answer := c.Response()
 	if served != nil {
-		plain := !served.Untyped && values[0] == http.MethodPatch && answer.Status == http.StatusUnsupportedMediaType
+		plain := !served.Untyped && values[0] == http.MethodPatch && answer.Status == http.StatusUnsupportedMediaType && !handlers.RoutesPatch(s.offer, c.Request())
 		return answer.Status != http.StatusMethodNotAllowed && !plain
 	}
 	media := answer.Header().Get("Content-Type")

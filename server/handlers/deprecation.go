@@ -35,9 +35,9 @@ func (q *request) warnDeprecated() {
 	}
 }
 
-// routed tells whether kube-apiserver's router accepts the request.
+// routed tells whether kube-apiserver's router accepts the request for a built-in type.
 func (q *request) routed() bool {
-	return q.offer.Named(q.r, q.negotiable()) && (q.info.Verb != "patch" || q.takesPatch(q.patchType()))
+	return q.offer.Named(q.r, q.negotiable()) && (q.info.Verb != "patch" || RoutesPatch(q.offer, q.r))
 }
 
 // warnOf warns of a deprecated version.

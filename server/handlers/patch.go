@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -25,8 +26,23 @@ import (
 	"github.com/rowlock/rowlock/server/status"
 )
 
-// patchTypes are the kinds of patch that need no feature gate.
-var patchTypes = []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType)}
+// patchTypes are the kinds of patch. The last needs a feature gate.
+var patchTypes = []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
+	string(types.ApplyCBORPatchType)}
+
+// offeredPatches are the kinds of patch with an offer of encodings.
+func offeredPatches(o *codec.Offer) []string {
+	if o.CBOR() {
+		return patchTypes
+	}
+	return patchTypes[:len(patchTypes)-1]
+}
+
+// RoutesPatch tells whether kube-apiserver's router accepts the Content-Type of a patch of a built-in type. It reads a list there, with spaces; its
+// handler reads one media type, up to a semicolon.
+func RoutesPatch(o *codec.Offer, r *http.Request) bool {
+	return codec.Lists(r.Header.Get("Content-Type"), offeredPatches(o)...)
+}
 
 // patchType is the kind of patch in the Content-Type.
 func (q *request) patchType() string {
@@ -39,19 +55,15 @@ func (q *request) takesPatch(contentType string) bool {
 	if contentType == string(types.StrategicMergePatchType) && q.served.Untyped {
 		return false
 	}
-	return slices.Contains(patchTypes, contentType) || q.offer.CBOR() && contentType == string(types.ApplyCBORPatchType)
+	return slices.Contains(offeredPatches(q.offer), contentType)
 }
 
 // unknownPatch is the error for a patch of an unsupported kind.
 func (q *request) unknownPatch() error {
-	if !q.defined() {
+	if !q.defined() && !RoutesPatch(q.offer, q.r) {
 		return status.NotConsumed()
 	}
-	taken := slices.DeleteFunc(slices.Clone(patchTypes), func(t string) bool { return !q.takesPatch(t) })
-	if q.offer.CBOR() {
-		taken = append(taken, string(types.ApplyCBORPatchType))
-	}
-	return status.UnsupportedMediaType(strings.Join(taken, ", "))
+	return status.UnsupportedMediaType(strings.Join(slices.DeleteFunc(slices.Clone(offeredPatches(q.offer)), func(t string) bool { return !q.takesPatch(t) }), ", "))
 }
 
 // applies tells whether a patch is an apply configuration.
