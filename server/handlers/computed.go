@@ -15,14 +15,11 @@ import (
 	"github.com/rowlock/rowlock/server/codec"
 )
 
-// computed answers get and list of a type whose objects are not stored but computed for each request.
+// computed answers get and list of a type whose objects are not stored but computed for each request, and refuses watches.
 func (h *Handlers) computed(q *request) error {
 	f, err := q.format()
 	if err != nil {
 		return err
-	}
-	if q.info.Verb == "watch" {
-		return apierrors.NewMethodNotSupported(q.resource(), q.info.Verb)
 	}
 	if len(q.info.Parts) > 1 {
 		return h.computedObject(q, f)
@@ -31,6 +28,9 @@ func (h *Handlers) computed(q *request) error {
 }
 
 func (h *Handlers) computedObject(q *request, f codec.Format) error {
+	if _, err := q.getRevision(); err != nil { // a computed object has none
+		return err
+	}
 	page, err := q.served.Computed(q.ctx, h.Store, resources.ComputedQuery{Namespace: q.namespace(), Name: q.info.Name})
 	if err != nil {
 		return err
@@ -55,6 +55,9 @@ func (h *Handlers) computedList(q *request, f codec.Format) error {
 	opts, err := q.listOptions()
 	if err != nil {
 		return err
+	}
+	if q.info.Verb == "watch" {
+		return apierrors.NewMethodNotSupported(q.resource(), q.info.Verb)
 	}
 	page, err := q.served.Computed(q.ctx, h.Store, resources.ComputedQuery{Namespace: q.namespace(), Fields: opts.FieldSelector, Limit: opts.Limit, Continue: opts.Continue})
 	if err != nil {
