@@ -17,11 +17,16 @@ import (
 	"github.com/rowlock/rowlock/server/codec"
 )
 
-// auditSent records the request object.
+// auditSent records the request object, in the version of the body.
 func (q *request) auditSent(obj runtime.Object) {
-	if q.audit != nil {
-		q.audit.Sent(q.ctx, obj, q.kind.GroupVersion(), q.gvr(), q.info.Subresource, q.served.Serializer)
+	if q.audit == nil {
+		return
 	}
+	in := &q.kind
+	if q.older != nil {
+		in = q.older
+	}
+	q.audit.Sent(q.ctx, obj, in.GroupVersion(), q.gvr(), q.info.Subresource, q.served.Serializer)
 }
 
 // json returns the patch as JSON, for the audit.

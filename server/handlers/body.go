@@ -144,9 +144,13 @@ func (q *request) decode(body []byte, into runtime.Object, fieldValidation strin
 		}
 		warnStrict(q.ctx, strict.Errors())
 	}
-	if got := kind.GroupVersion(); got != q.kind.GroupVersion() && q.showsBuiltin() {
+	switch got := kind.GroupVersion(); {
+	case got == q.kind.GroupVersion():
+	case q.showsBuiltin():
 		return nil, q.decodeError(nil, into, kind, body)
-	} else if got != q.kind.GroupVersion() && !(q.sub != nil && slices.Contains(q.sub.OlderVersions, got)) {
+	case q.sub != nil && slices.Contains(q.sub.OlderVersions, got):
+		q.older = kind
+	default:
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
 			got, q.kind.GroupVersion()))
 	}

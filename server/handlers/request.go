@@ -42,6 +42,8 @@ type request struct {
 	sub *resources.Subresource // nil for the type itself
 	// kind is the kind of bodies: the subresource's if it has its own.
 	kind schema.GroupVersionKind
+	// older is the kind of a body in one of Subresource.OlderVersions; nil: it is kind.
+	older *schema.GroupVersionKind
 	// written is set once only the response remains to be sent.
 	written bool
 }
