@@ -23,6 +23,8 @@ func TestTables(t *testing.T) {
 			header: says{"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1beta1"},
 			says:   says{"apiVersion": "meta.k8s.io/v1beta1", "rows.0.object": ""}},
 		exchange{do: "GET /apis/apps/v1/namespaces/test/deployments?includeObject=All", header: asTable, code: 400},
+		exchange{shows: "before the encoding", do: "GET /apis/apps/v1/namespaces/test/deployments?watch=1&includeObject=All",
+			header: says{"Accept": "application/yaml;as=Table;g=meta.k8s.io;v=v1"}, code: 400},
 		exchange{shows: "nothing there", do: "GET " + configMaps, header: asTable, code: 200, says: says{"rows": "[]"}},
 		exchange{shows: "a fallback", do: "GET " + configMaps, code: 200,
 			header: says{"Accept": "application/json;as=Table;g=meta.k8s.io;v=v9, application/json"}, says: says{"kind": "ConfigMapList"}},

@@ -63,11 +63,11 @@ func (h *Handlers) watch(q *request) error {
 	if err := w.first(); err != nil && w.q.ctx.Err() == nil {
 		return status.Initializing(err, q.resource())
 	}
-	if err := q.offer.Streamable(f); err != nil {
-		return err
-	}
 	if f.Refusal != nil {
 		return f.Refusal
+	}
+	if err := q.offer.Streamable(f); err != nil {
+		return err
 	}
 	resources.ReleaseCatalog(w.early)
 	if over {
