@@ -220,7 +220,8 @@ func (m *metrics) answeredByItself(ctx context.Context, values []string, took ti
 	values = withoutDryRun(values)
 	took -= elsewhere.MutatingWebhookTracker.GetLatency() + elsewhere.ValidatingWebhookTracker.GetLatency() + elsewhere.APFQueueWaitTracker.GetLatency()
 	m.own.WithLabelValues(values...).Observe(took.Seconds())
-	if values[0] == http.MethodGet || values[0] == "LIST" {
+	switch values[0] {
+	case http.MethodGet, "LIST", "WATCH": // a GET with watch in its query is called a watch
 		m.sizes.WithLabelValues(values...).Observe(float64(size))
 	}
 }

@@ -141,7 +141,7 @@ func metricVerb(r *http.Request, info *genericapirequest.RequestInfo, scope stri
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		switch {
-		case info.Verb == "watch":
+		case info.Verb == "watch", r.Method == http.MethodGet && asksToWatch(r):
 			return "WATCH"
 		case scope == "resource" || scope == "":
 			return http.MethodGet
@@ -156,6 +156,15 @@ func metricVerb(r *http.Request, info *genericapirequest.RequestInfo, scope stri
 		return r.Method
 	}
 	return "other"
+}
+
+// asksToWatch tells whether the query asks for a watch. kube-apiserver does not mind whether the path has any.
+func asksToWatch(r *http.Request) bool {
+	if !strings.Contains(r.URL.RawQuery, "watch") {
+		return false
+	}
+	values := r.URL.Query()["watch"]
+	return len(values) > 0 && values[0] != "0" && !strings.EqualFold(values[0], "false")
 }
 
 // dryRunOf is the value of the dry_run label.

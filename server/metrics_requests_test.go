@@ -40,6 +40,8 @@ func TestRequestLabels(t *testing.T) {
 	send("DELETE", maps, "", "")
 	send("GET", "/api/v1/namespaces/default/endpoints", "", "")
 	send("GET", "/healthz", "", "")
+	send("GET", "/api/v1/namespaces/default?watch=1", "", "")
+	send("GET", "/api/v1/namespaces/default?watch=False", "", "")
 	body := get(h, "/metrics", "master").Body.String()
 	for _, c := range []struct{ code, dry, resource, scope, verb string }{
 		{"200", "", "configmaps", "namespace", "LIST"}, {"200", "", "configmaps", "cluster", "LIST"},
@@ -47,6 +49,7 @@ func TestRequestLabels(t *testing.T) {
 		{"200", "", "configmaps", "resource", "PUT"}, {"200", "", "configmaps", "resource", "PATCH"},
 		{"201", "", "configmaps", "resource", "APPLY"}, {"200", "", "configmaps", "resource", "DELETE"},
 		{"200", "", "configmaps", "namespace", "DELETE"},
+		{"200", "", "namespaces", "resource", "WATCH"}, {"200", "", "namespaces", "resource", "GET"},
 	} {
 		labels := `component="apiserver",dry_run="` + c.dry + `",group="",resource="` + c.resource + `",scope="` + c.scope + `",subresource="",verb="` + c.verb + `",version="v1"`
 		wantLine(t, body, `apiserver_request_total{code="`+c.code+`",`+labels+`} 1`)
@@ -55,6 +58,7 @@ func TestRequestLabels(t *testing.T) {
 			wantLine(t, body, `apiserver_request_sli_duration_seconds_count{`+strings.Replace(labels, `dry_run="",`, "", 1)+`} 1`)
 		}
 	}
+	wantLine(t, body, `apiserver_response_sizes_count{component="apiserver",group="",resource="namespaces",scope="resource",subresource="",verb="WATCH",version="v1"} 1`)
 	wantLine(t, body, `apiserver_response_sizes_count{component="apiserver",group="",resource="configmaps",scope="cluster",subresource="",verb="LIST",version="v1"} 1`)
 	wantLine(t, body, `apiserver_request_total{code="200",component="",dry_run="",group="",resource="",scope="",subresource="/healthz",verb="GET",version=""} 1`)
 	wantLine(t, body, `apiserver_requested_deprecated_apis{group="",removed_release="",resource="endpoints",subresource="",version="v1"} 1`)
