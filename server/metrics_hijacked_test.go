@@ -49,10 +49,11 @@ func webSocket(t *testing.T, h http.Handler, path string) string {
 	return <-sent
 }
 
-// A request whose connection another protocol takes over is counted without a code, as by kube-apiserver, and one that fails before with its code.
+// A request whose connection another protocol takes over is counted without a code, as by kube-apiserver, and one that fails before with its code. The
+// events of such a watch are not counted.
 func TestHijackedConnectionsAreCounted(t *testing.T) {
 	h := newServer(t, nil).Handler()
-	const path = "/api/v1/namespaces?watch=1&timeoutSeconds=1"
+	const path = "/api/v1/namespaces?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1"
 	if sent := webSocket(t, h, path); !strings.HasPrefix(sent, "HTTP/1.1 101 ") || strings.Count(sent, `"ADDED"`) != 4 {
 		t.Errorf("%q was sent", sent)
 	}
@@ -60,5 +61,8 @@ func TestHijackedConnectionsAreCounted(t *testing.T) {
 	body := get(h, "/metrics", "known").Body.String()
 	for _, code := range []string{"0", "400"} {
 		wantLine(t, body, `apiserver_request_total{code="`+code+`",component="apiserver",dry_run="",group="",resource="namespaces",scope="cluster",subresource="",verb="WATCH",version="v1"} 1`)
+	}
+	if of := `{group="",resource="namespaces",`; strings.Contains(body, "apiserver_watch_events_total"+of) || strings.Contains(body, "apiserver_watch_list_duration_seconds_count"+of) {
+		t.Error("the events of a watch over WebSocket are counted")
 	}
 }

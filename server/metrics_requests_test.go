@@ -181,6 +181,21 @@ func TestWatchesAreCounted(t *testing.T) {
 	wantLine(t, body, "apiserver_request_total{code=\"200\","+labelled+"} 1")
 }
 
+// Of events in protobuf, the size is that of the message, without the length before it. The scope of a watch for one name is one object, in all
+// namespaces, too.
+func TestProtobufWatchesAreCounted(t *testing.T) {
+	h := newServer(t, nil).Handler()
+	r := httptest.NewRequest("GET", "/api/v1/configmaps?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1&fieldSelector=metadata.name%3Dnone", nil)
+	r.Header.Set("Authorization", "known")
+	r.Header.Set("Accept", "application/vnd.kubernetes.protobuf;stream=watch")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	body := get(h, "/metrics", "known").Body.String()
+	wantLine(t, body, `apiserver_watch_events_total{group="",resource="configmaps",version="v1"} 1`)
+	wantLine(t, body, fmt.Sprintf(`apiserver_watch_events_sizes_sum{group="",resource="configmaps",version="v1"} %d`, w.Body.Len()-4))
+	wantLine(t, body, `apiserver_watch_list_duration_seconds_count{group="",resource="configmaps",scope="resource",version="v1"} 1`)
+}
+
 // The number of objects of each type is reported once, also for Events, which two groups serve.
 func TestStoredObjectsAreCounted(t *testing.T) {
 	body := get(newServer(t, nil).Handler(), "/metrics", "known").Body.String()

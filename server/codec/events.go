@@ -45,6 +45,14 @@ func (e *Events) Convert(ctx context.Context, objects []*resources.Object) error
 // Media is the media type of the frames.
 func (e *Events) Media() string { return e.r.Format.Media }
 
+// Prefix is the length of the prefix of a frame, which kube-apiserver does not count as part of the event.
+func (e *Events) Prefix() int {
+	if e.r.Format.Media == Protobuf && !e.apart {
+		return prefixBytes
+	}
+	return 0
+}
+
 // Bulk is Renderer.Bulk.
 func (e *Events) Bulk(objects int) { e.r.Bulk(objects) }
 
@@ -196,22 +204,25 @@ func (e *Events) binaryFrame(w io.Writer, typ watch.EventType, object []byte) er
 	return e.protobufFrame(w, typ, object)
 }
 
-// protobufFrame writes a WatchEvent: its type and the object's own document, here in parts, after a length prefix of four bytes.
+// prefixBytes is the size of the length prefix of a protobuf message.
+const prefixBytes = 4
+
+// protobufFrame writes a WatchEvent: its type and the object's own document, here in parts, after a length prefix.
 func (e *Events) protobufFrame(w io.Writer, typ watch.EventType, document ...[]byte) error {
 	size := 0
 	for _, part := range document {
 		size += len(part)
 	}
-	head := make([]byte, 4, 64)
+	head := make([]byte, prefixBytes, 64)
 	head = protowire.AppendTag(head, 1, protowire.BytesType)
 	head = protowire.AppendString(head, string(typ))
 	head = protowire.AppendTag(head, 2, protowire.BytesType)
 	head = protowire.AppendVarint(head, uint64(protowire.SizeTag(1)+protowire.SizeBytes(size)))
 	head = protowire.AppendTag(head, 1, protowire.BytesType)
 	head = protowire.AppendVarint(head, uint64(size))
-	binary.BigEndian.PutUint32(head, uint32(len(head)-4+size))
+	binary.BigEndian.PutUint32(head, uint32(len(head)-prefixBytes+size))
 	if e.apart {
-		head = head[4:]
+		head = head[prefixBytes:]
 	}
 	if _, err := w.Write(head); err != nil {
 		return err

@@ -46,11 +46,17 @@ func (c counts) read(q *request, bytes int) {
 	c.bodies.WithLabelValues(q.info.APIGroup, q.info.Resource, verb).Observe(float64(bytes))
 }
 
-// listed counts a watch that began with a list, once the list has been sent.
+// listed counts a watch that began with a list, once the list has been sent. kube-apiserver does not count those over WebSocket.
 func (c counts) listed(w *watchStream) {
-	scope := "cluster"
+	if w.sent == nil {
+		return
+	}
+	scope, name := "cluster", ""
+	if by := w.opts.FieldSelector; by != nil {
+		name, _ = by.RequiresExactMatch("metadata.name") // in all namespaces, too
+	}
 	switch {
-	case w.selection.name != "":
+	case name != "":
 		scope = "resource"
 	case w.selection.namespace != "":
 		scope = "namespace"

@@ -34,7 +34,7 @@ func (h *Handlers) watch(q *request) error {
 	}
 	// Waiting for the revision does not count towards the watch's timeout: the client gets the error for a future revision, whatever timeout it has
 	// set.
-	w := &watchStream{h: h, q: q, opts: opts, early: q.ctx, began: beganOf(q.ctx), watchers: q.watcherCount(), sent: h.sent.of(q.gvr()), life: lifeOf(q.served, opts.FieldSelector)}
+	w := &watchStream{h: h, q: q, opts: opts, early: q.ctx, began: beganOf(q.ctx), watchers: q.watcherCount(), life: lifeOf(q.served, opts.FieldSelector)}
 	w.watchers.Add(1)
 	h.watches.Add(1)
 	defer func() {
@@ -85,6 +85,7 @@ func (h *Handlers) watch(q *request) error {
 // serve serves the watch as a response body.
 func (w *watchStream) serve(f codec.Format) {
 	q := w.q
+	w.sent = w.h.sent.of(q.gvr())
 	w.compresses = w.beginsWithList() && !q.offer.PlainWatchLists && codec.NamesGzip(q.r)
 	frames := &httpFrames{w: q.w, conn: cork.Of(q.r), compress: w.compresses, direct: !w.compresses && gathers(q.w)}
 	q.w.Header().Set("Content-Type", f.ContentType(true))
@@ -143,7 +144,7 @@ type watchStream struct {
 
 	to         frames
 	frame      countedFrame // the frame being written
-	sent       *sentEvents
+	sent       *sentEvents  // nil for a WebSocket, whose events kube-apiserver does not count
 	compresses bool
 	later      *h2.Continued // lets the watch outlive its handler; nil: it cannot
 	goesOn     bool          // the watch outlives its handler
@@ -312,6 +313,8 @@ func (w *watchStream) write(err error) bool {
 	if err != nil || w.to.end() != nil {
 		return false
 	}
-	w.sent.add(size)
+	if w.sent != nil {
+		w.sent.add(size - w.events.Prefix())
+	}
 	return true
 }
