@@ -38,8 +38,8 @@ func release(t *testing.T, more int) fs.FS {
 		}
 		for i := range more {
 			name := fmt.Sprintf("%s/%04d_later", dir, present+1+i)
-			steps[name+".up.sql"] = &fstest.MapFile{Data: fmt.Appendf(nil, "ALTER TABLE objects ADD COLUMN later%d TEXT", i)}
-			steps[name+".down.sql"] = &fstest.MapFile{Data: fmt.Appendf(nil, "ALTER TABLE objects DROP COLUMN later%d", i)}
+			steps[name+".up.sql"] = &fstest.MapFile{Data: fmt.Appendf(nil, "ALTER TABLE changes ADD COLUMN later%d TEXT", i)}
+			steps[name+".down.sql"] = &fstest.MapFile{Data: fmt.Appendf(nil, "ALTER TABLE changes DROP COLUMN later%d", i)}
 		}
 	}
 	return steps

@@ -136,9 +136,9 @@ func SQLiteTables(ctx context.Context, version int) ([]string, error) {
 }
 
 // SQLiteTablesSQL returns the statements that would create the existing tables, and their indexes and triggers, except
-// for the table of the version. It leaves out views: servers create and remove them themselves.
+// for the table of the version. It leaves out the views that servers create and remove themselves.
 const SQLiteTablesSQL = `SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema
-WHERE name NOT LIKE 'sqlite_%' AND tbl_name <> 'schema_migrations' AND type <> 'view' ORDER BY type, name`
+WHERE name NOT LIKE 'sqlite_%' AND tbl_name <> 'schema_migrations' AND (type <> 'view' OR name = 'objects') ORDER BY type, name`
 
 func sqliteTables(d driver) (tables []string, err error) {
 	rows, err := d.tx.QueryContext(d.ctx, SQLiteTablesSQL)

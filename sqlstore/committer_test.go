@@ -139,7 +139,7 @@ func withARule() map[string]func(t *testing.T) *Store {
 	return map[string]func(t *testing.T) *Store{
 		"SQLite": func(t *testing.T) *Store {
 			h := newSQLiteHarness(t)
-			h.pragma(t, `CREATE TRIGGER rule BEFORE INSERT ON objects WHEN NEW.name = 'forbidden'
+			h.pragma(t, `CREATE TRIGGER rule BEFORE INSERT ON current WHEN NEW.name = 'forbidden'
 				BEGIN SELECT RAISE(ABORT, 'a rule of the house'); END`)
 			return h.store
 		},

@@ -39,6 +39,8 @@ type database struct {
 	follow func(context.Context, sqlConn) error
 	// counter and state are the statements that read the counter and the store's state for a new cache.
 	counter, state string
+	// oldestSQL is selectOldestSQL in the database's form.
+	oldestSQL string
 	// deadConnections is how many connections of the pool may turn out to be dead in a row.
 	deadConnections int
 }

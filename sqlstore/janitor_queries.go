@@ -22,7 +22,7 @@ func (d *database) oldest(ctx context.Context, limit int) (changes []oldChange, 
 		}
 		changes = append(changes, c)
 		return nil
-	}, selectOldestSQL, limit, int64(math.MaxInt64))
+	}, d.oldestSQL, limit, int64(math.MaxInt64))
 	return changes, err
 }
 

@@ -23,8 +23,8 @@ type partition struct {
 	// sizeSQL returns the size of the table, in units; a part has at least unit of them.
 	sizeSQL string
 	unit    int64
-	// where selects the part of the table between two bounds, the second excluded.
-	where string
+	// rows selects the part of the table between two bounds, the second excluded.
+	rows  string
 	bound func(at int64) any
 }
 
@@ -99,7 +99,7 @@ func (d *database) loadAll(ctx context.Context, present func(string) *tree, prog
 		all.Go(func() error {
 			for p := next.Add(1) - 1; p < int64(len(parts)); p = next.Add(1) - 1 {
 				from, to := d.objects.bound(parts[p].from), d.objects.bound(parts[p].to)
-				if err := eachRow(tx.QueryContext(ctx, selectObjectsSQL+d.objects.where, from, to))(l.take); err != nil {
+				if err := eachRow(tx.QueryContext(ctx, d.objects.rows, from, to))(l.take); err != nil {
 					return err
 				}
 				progress.estimate(done.Add(1), int64(len(parts)))

@@ -62,7 +62,7 @@ func (m *Move) copyLog(ctx context.Context, source *Source, progress func(MovePr
 	}
 	return m.target.do(ctx, func(tx *sql.Tx) error {
 		const same = " o.resource = c.resource AND o.namespace = c.namespace AND o.name = c.name"
-		w := &rowWriter{tx: tx, table: &sourceTables[0]}
+		w := m.target.writer(tx, &sourceTables[0])
 		err := source.eachOf(ctx, "objects", "SELECT c.* FROM "+changedSQL+" WHERE NOT EXISTS (SELECT 1 FROM objects o WHERE"+same+")", w.columnsAre,
 			func(key []any) error {
 				p.Rows, p.Different = p.Rows+1, p.Different+1
@@ -150,7 +150,7 @@ func (m *Move) comparePage(ctx context.Context, source *Source, tx *sql.Tx, t *s
 			versionsToCopy = append(versionsToCopy, strconv.FormatInt(row.version, 10))
 		}
 	}
-	w := &rowWriter{tx: tx, table: t}
+	w := m.target.writer(tx, t)
 	for _, row := range have {
 		if _, gone := versions[row.text()]; gone {
 			different++

@@ -21,6 +21,7 @@ const (
 type rowWriter struct {
 	tx      *sql.Tx
 	table   *sourceTable
+	into    string // the name of the table in the target
 	columns []string
 	waiting []any
 	rows    int
@@ -62,7 +63,7 @@ func (w *rowWriter) flush(ctx context.Context) error {
 
 func (w *rowWriter) statement(rows int) string {
 	var b strings.Builder
-	b.WriteString("INSERT INTO " + w.table.name + " (" + quotedList(w.columns) + ") VALUES ")
+	b.WriteString("INSERT INTO " + w.into + " (" + quotedList(w.columns) + ") VALUES ")
 	place := 0
 	for row := range rows {
 		if row > 0 {
@@ -95,6 +96,6 @@ func (w *rowWriter) remove(ctx context.Context, key []any) error {
 	for i := range conditions {
 		conditions[i] += " = $" + strconv.Itoa(i+1)
 	}
-	_, err := w.tx.ExecContext(ctx, "DELETE FROM "+w.table.name+" WHERE "+strings.Join(conditions, " AND "), key...)
+	_, err := w.tx.ExecContext(ctx, "DELETE FROM "+w.into+" WHERE "+strings.Join(conditions, " AND "), key...)
 	return err
 }

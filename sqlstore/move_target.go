@@ -283,6 +283,15 @@ func (t *moveTarget) unbegun(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
+// writer writes rows into the table of the target that a source's table has become: objects is a view of SQLite.
+func (t *moveTarget) writer(tx *sql.Tx, of *sourceTable) *rowWriter {
+	w := &rowWriter{tx: tx, table: of, into: of.name}
+	if t.path != "" && of.name == objectsView {
+		w.into = objectsTable
+	}
+	return w
+}
+
 // finish makes the target a store that begins at a revision. It leaves meta.origin empty, as the first server expects
 // of new tables.
 func (t *moveTarget) finish(ctx context.Context, revision int64) error {
@@ -290,7 +299,11 @@ func (t *moveTarget) finish(ctx context.Context, revision int64) error {
 		if err := t.unbegun(ctx, tx); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "UPDATE meta SET revision = $1, floor = $1, history_bytes = 0", revision); err != nil {
+		set := "UPDATE meta SET revision = $1, floor = $1, history_bytes = 0"
+		if t.path != "" {
+			set += ", inline = $1"
+		}
+		if _, err := tx.ExecContext(ctx, set, revision); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, "DROP TABLE moving")

@@ -61,7 +61,7 @@ func openPostgres(ctx context.Context, o *Options) (*database, *postgresDriver, 
 	p := &postgresDriver{logger: o.Logger, clock: o.Clock, limits: o.limits, sealer: o.sealer}
 	config.ConnConfig.ValidateConnect, config.PrepareConn = p.timelines.validate, p.timelines.current
 	d := &database{driver: p, origin: &origin{}, follow: p.timelines.followHere, counter: "SELECT " + counterSQL + " FROM meta m", state: selectStateSQL, unhurried: unhurriedSQL,
-		isolation: sql.LevelRepeatableRead, deadConnections: postgresReaders, objects: postgresObjects}
+		isolation: sql.LevelRepeatableRead, deadConnections: postgresReaders, objects: postgresObjects, oldestSQL: selectOldestSQL}
 	err = func() error {
 		if err := o.await(ctx, func() error {
 			survey(ctx, config.ConnConfig)

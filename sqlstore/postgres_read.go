@@ -15,7 +15,7 @@ import (
 // postgresObjects cuts the table objects, by blocks, into parts of at least 8 MiB.
 var postgresObjects = partition{
 	sizeSQL: "SELECT pg_relation_size('objects') / current_setting('block_size')::bigint", unit: 1024,
-	where: " WHERE ctid >= $1::text::tid AND ctid < $2::text::tid",
+	rows:  selectObjectsSQL + " WHERE ctid >= $1::text::tid AND ctid < $2::text::tid",
 	bound: func(block int64) any { return fmt.Sprintf("(%d,0)", min(max(block, 0), math.MaxUint32)) },
 }
 

@@ -198,7 +198,7 @@ WHERE name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session
 
 // readState fixes the state that the transaction sees.
 func (s *Source) readState(ctx context.Context) error {
-	find, counter := "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('meta', 'objects', 'schema_migrations')", selectCounterSQL
+	find, counter := "SELECT count(*) FROM sqlite_schema WHERE type IN ('table', 'view') AND name IN ('meta', 'objects', 'schema_migrations')", selectCounterSQL
 	s.state.Kind = "sqlite"
 	if s.postgres {
 		s.state.Kind = "postgres"

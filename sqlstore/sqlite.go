@@ -63,7 +63,7 @@ func refused(err error) bool {
 func openSQLite(ctx context.Context, path string, claimed *os.File, synchronous string, logger *slog.Logger) (*database, error) {
 	gate := newReadGate()
 	w := &sqliteDriver{claimed: claimed, ahead: newAhead(synchronous), gate: gate, trimmer: &walTrimmer{path: path + "-wal", gate: gate, max: walMax, busyTimeout: walBusyTimeout}}
-	d := &database{driver: w, gate: gate, counter: selectCounterSQL, state: selectMetaSQL, objects: sqliteObjects}
+	d := &database{driver: w, gate: gate, counter: selectCounterSQL, state: selectMetaSQL, objects: sqliteObjects, oldestSQL: selectWindowSQL}
 	err := func() (err error) {
 		if w.writes, err = sql.Open("sqlite", sqliteName(path, synchronous)); err != nil {
 			return err

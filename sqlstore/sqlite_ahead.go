@@ -103,7 +103,7 @@ func (d *sqliteDriver) recover(ctx context.Context, logger *slog.Logger) error {
 		return d.transaction(func(ctx context.Context) error {
 			// Nothing after a failure, which may have ended the transaction: the mark would go without the jump.
 			if mark > revision {
-				if _, err := d.writer.ExecContext(ctx, "DELETE FROM changes"); err != nil {
+				if _, err := d.writer.ExecContext(ctx, deleteLogSQL); err != nil {
 					return err
 				}
 				if _, err := d.writer.ExecContext(ctx, "UPDATE meta SET revision = $1, floor = $1, history_bytes = 0", mark); err != nil {

@@ -83,7 +83,7 @@ func TestHistorySize(t *testing.T) {
 	}
 	var want int64
 	const sum = "SELECT sum(length(data) + coalesce(length(prev_data), 0)) FROM changes"
-	if err := h.store.db.reads.QueryRow(sum).Scan(&want); err != nil {
+	if err := h.store.db.reads.QueryRow(sum + ofHistory(h.store)).Scan(&want); err != nil {
 		t.Fatal(err)
 	}
 	if n := h.store.historyBytes.Load(); n != want {

@@ -168,8 +168,8 @@ func TestFilesArePrivate(t *testing.T) {
 func TestQueryPlans(t *testing.T) {
 	h := newSQLiteHarness(t)
 	for name, statement := range map[string]string{
-		"upsertObject": upsertObjectSQL, "deleteObject": deleteObjectSQL, "insertChange": insertChangeSQL,
-		"selectHistory": selectHistorySQL, "selectOldest": selectOldestSQL, "deleteChanges": deleteChangesSQL,
+		"putCurrent": putCurrentSQL, "deleteCurrent": deleteCurrentSQL, "insertChange": insertChangeSQL,
+		"selectHistory": selectHistorySQL, "selectWindow": selectWindowSQL, "sizeOfWindow": sizeOfWindowSQL, "deletePast": deletePastSQL,
 		"selectDue": selectDueSQL, "selectNextDue": selectNextDueSQL,
 	} {
 		args := make([]any, strings.Count(statement, "$"))

@@ -26,6 +26,7 @@ type sqliteDriver struct {
 	place      place
 	claimed    *os.File      // see claim
 	from       sql.NullInt64 // the floor; not valid: it has to be read
+	inline     int64         // meta.inline
 
 	upsertObject, deleteObject, insertChange, updateMeta *sql.Stmt
 }
@@ -42,7 +43,7 @@ func (d *sqliteDriver) prepare(ctx context.Context) error {
 		stmt **sql.Stmt
 		text string
 	}{
-		{&d.upsertObject, upsertObjectSQL}, {&d.deleteObject, deleteObjectSQL},
+		{&d.upsertObject, putCurrentSQL}, {&d.deleteObject, deleteCurrentSQL},
 		{&d.insertChange, insertChangeSQL}, {&d.updateMeta, updateMetaSQL},
 	} {
 		if *s.stmt, err = d.writer.PrepareContext(ctx, s.text); err != nil {
@@ -92,14 +93,15 @@ func (d *sqliteDriver) begin(int64) (transaction, *page, error) {
 	if d.from.Valid {
 		return d, nil, nil
 	}
-	if err := d.writer.QueryRowContext(context.Background(), "SELECT floor FROM meta").Scan(&d.from); err != nil {
+	if err := d.writer.QueryRowContext(context.Background(), selectFloorSQL).Scan(&d.from, &d.inline); err != nil {
 		return nil, nil, unavailable(err)
 	}
 	return d, nil, nil
 }
 
-// floor is where history begins.
-func (d *sqliteDriver) floor() int64 { return d.from.Int64 }
+// floor is where history begins. The log has the last change of every object, but for those that are in the table
+// current themselves.
+func (d *sqliteDriver) floor() int64 { return min(d.from.Int64, d.inline) }
 
 // raiseFloor calls f, which may raise the floor. After an error the floor has to be read again.
 func (d *sqliteDriver) raiseFloor(f func() (floor int64, err error)) error {
@@ -152,13 +154,14 @@ func (d *sqliteDriver) undo(ctx context.Context, cause error) error {
 // commit writes a batch: every change into the log, the last state of every object, the counter. If the present mark
 // does not cover the batch's revisions, the commit sets a new mark and is flushed.
 func (d *sqliteDriver) commit(b *batch) error {
+	floor := d.from.Int64
 	return d.raiseFloor(func() (int64, error) {
 		var err error
 		if d.ahead.covers(b.revision) {
-			err = d.write(b, 0)
+			err = d.write(b, floor, 0)
 		} else {
 			mark := d.ahead.next(b.revision)
-			if err = d.flushed(func() error { return d.write(b, mark) }); err == nil {
+			if err = d.flushed(func() error { return d.write(b, floor, mark) }); err == nil {
 				d.ahead.mark = mark
 			}
 		}
@@ -169,8 +172,8 @@ func (d *sqliteDriver) commit(b *batch) error {
 	})
 }
 
-// write is commit with a mark to set; 0: none.
-func (d *sqliteDriver) write(b *batch, mark int64) error {
+// write is commit with the present floor and a mark to set; 0: none.
+func (d *sqliteDriver) write(b *batch, floor, mark int64) error {
 	lastOf := make(map[resources.Key]int64, len(b.changes))
 	for i := range b.changes {
 		lastOf[b.changes[i].event.Object.Key] = b.changes[i].event.Revision
@@ -195,7 +198,7 @@ func (d *sqliteDriver) write(b *batch, mark int64) error {
 			}
 		}
 		before := b.revision - int64(len(b.changes))
-		if err := affectOne(d.updateMeta.ExecContext(ctx, b.revision, b.size, before, b.floor)); err != nil {
+		if err := affectOne(d.updateMeta.ExecContext(ctx, b.revision, b.size, before, floor)); err != nil {
 			return err
 		}
 		return d.makeCut(ctx, b.cut, before) // last, so that it knows which objects the batch changes
@@ -208,7 +211,7 @@ func (d *sqliteDriver) putObject(ctx context.Context, c *change, row changeRow) 
 		return err
 	}
 	expires := sql.NullInt64{Int64: c.expires, Valid: c.expires > 0}
-	_, err := d.upsertObject.ExecContext(ctx, row.resource, row.namespace, row.name, row.revision, expires, row.fields, row.data)
+	_, err := d.upsertObject.ExecContext(ctx, row.resource, row.namespace, row.name, row.revision, expires)
 	return err
 }
 
@@ -238,7 +241,7 @@ func (d *sqliteDriver) makeCut(ctx context.Context, c *cut, upTo int64) error {
 	if c == nil {
 		return nil
 	}
-	rows, err := d.writer.QueryContext(ctx, selectOldestSQL, c.rows, upTo)
+	rows, err := d.writer.QueryContext(ctx, selectWindowSQL, c.rows, upTo)
 	var floor, found int64
 	err = eachRow(rows, err)(func(scan func(...any) error) error {
 		var at, frees int64
@@ -261,23 +264,22 @@ func (d *sqliteDriver) makeCut(ctx context.Context, c *cut, upTo int64) error {
 // deleteChanges is prune within a transaction.
 func (d *sqliteDriver) deleteChanges(ctx context.Context, floor int64) (left int64, err error) {
 	var freed int64
-	err = eachRow(d.writer.QueryContext(ctx, deleteChangesSQL, floor))(func(scan func(...any) error) error {
-		var size int64
-		err := scan(&size)
-		freed += size
-		return err
-	})
-	if err != nil {
-		return 0, err
+	if err := d.writer.QueryRowContext(ctx, sizeOfWindowSQL, floor).Scan(&freed); err != nil {
+		return 0, unavailable(err)
 	}
-	err = d.writer.QueryRowContext(ctx, updateFloorSQL, floor, freed).Scan(&left)
-	return left, err
+	if _, err := d.writer.ExecContext(ctx, deletePastSQL, floor); err != nil {
+		return 0, unavailable(err)
+	}
+	if err := d.writer.QueryRowContext(ctx, updateFloorSQL, floor, freed).Scan(&left); err != nil {
+		return 0, unavailable(err)
+	}
+	return left, nil
 }
 
-// sqliteObjects cuts the table objects into parts by rowid.
+// sqliteObjects cuts the table current into parts by rowid.
 var sqliteObjects = partition{
-	sizeSQL: "SELECT coalesce(max(rowid), 0) FROM objects", unit: 16384,
-	where: " WHERE rowid >= $1 AND rowid < $2",
+	sizeSQL: "SELECT coalesce(max(rowid), 0) FROM current", unit: 16384,
+	rows:  selectCurrentSQL + " WHERE o.rowid >= $1 AND o.rowid < $2",
 	bound: func(at int64) any { return at },
 }
 

@@ -3,13 +3,6 @@ package sqlstore
 // The SQL of the store, one constant per statement. The text serves both databases; the migrations document the
 // columns.
 const (
-	upsertObjectSQL = `INSERT INTO objects (resource, namespace, name, revision, expires, fields, data)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
-ON CONFLICT (resource, namespace, name) DO UPDATE
-SET revision = excluded.revision, expires = excluded.expires, fields = excluded.fields, data = excluded.data`
-
-	deleteObjectSQL = `DELETE FROM objects WHERE resource = $1 AND namespace = $2 AND name = $3`
-
 	insertChangeSQL = `INSERT INTO changes (revision, at, size, op, resource, namespace, name, prev_revision,
 fields, prev_fields, data, prev_data, author)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
@@ -67,6 +60,8 @@ FROM (
 WHERE resource = $1 AND revision > $2 AND revision > (SELECT floor FROM meta) AND ($3 = '' OR namespace = $3) AND ($4 = '' OR name = $4)
 ORDER BY revision LIMIT $5`
 
+	// What follows, up to updateFloorSQL, is for Postgres: see sqlite_statements.go.
+
 	// selectOldestSQL returns the first changes after the floor, with the bytes that become free when each leaves
 	// history. With servers of schema version 1 the result is less than what becomes free, so a step of the janitor
 	// removes more than it has to.
@@ -80,11 +75,7 @@ WHERE c.revision > (SELECT floor FROM meta) AND c.revision <= $2 ORDER BY c.revi
 	lastSQL = `(c.op = 'delete' OR c.revision = (SELECT o.revision FROM objects o
 WHERE o.resource = c.resource AND o.namespace = c.namespace AND o.name = c.name))`
 
-	// deleteChangesSQL deletes the changes that history no longer needs when the floor is raised to a revision.
-	deleteChangesSQL = `DELETE FROM changes WHERE revision IN (` + freedHead + `$1` + freedMiddle + `$1` + freedLast + `$1` + freedAll +
-		`$1` + freedEnd + `) RETURNING size`
-
-	// These parts, with the revision between them, select: the predecessors of the changes that leave history; of those
+	// These parts, with the revision between them, select what is deleted when the floor is raised to it: the predecessors of the changes that leave history; of those
 	// changes, the last ones of their objects; and, when history becomes empty, all changes. The last part is a bound,
 	// not a condition on each change up to it: there may be many changes that stay below the floor, and they are not
 	// read.

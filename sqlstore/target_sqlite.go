@@ -77,6 +77,9 @@ func (t *sqliteTarget) discard() error {
 }
 
 func (t *sqliteTarget) fill(ctx context.Context, table string, columns []string, next func() ([]any, error)) error {
+	if table == objectsView {
+		table = objectsTable
+	}
 	places := make([]string, len(columns))
 	for i := range places {
 		places[i] = fmt.Sprintf("$%d", i+1)
@@ -103,7 +106,7 @@ func (t *sqliteTarget) fill(ctx context.Context, table string, columns []string,
 func (t *sqliteTarget) now(context.Context) (time.Time, error) { return time.Time{}, nil }
 
 func (t *sqliteTarget) commit(ctx context.Context, revision int64) error {
-	_, err := t.tx.ExecContext(ctx, "UPDATE meta SET revision = $1, floor = $1, history_bytes = 0", revision)
+	_, err := t.tx.ExecContext(ctx, "UPDATE meta SET revision = $1, floor = $1, inline = $1, history_bytes = 0", revision)
 	if err == nil {
 		err = t.tx.Commit()
 	}

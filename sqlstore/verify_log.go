@@ -30,8 +30,12 @@ func (v *verifier) meta(ctx context.Context) error {
 	if v.postgres {
 		return nil // the log itself has the sum
 	}
+	after := v.floor
+	if v.state.Version < storedOnce {
+		after = -1 // history counted what it kept below the floor, too
+	}
 	var counted, sum int64
-	if err := v.tx.QueryRowContext(ctx, "SELECT history_bytes, (SELECT coalesce(sum(size), 0) FROM changes) FROM meta").Scan(&counted, &sum); err != nil {
+	if err := v.tx.QueryRowContext(ctx, "SELECT history_bytes, (SELECT coalesce(sum(size), 0) FROM changes WHERE changes.revision > $1) FROM meta", after).Scan(&counted, &sum); err != nil {
 		return err
 	}
 	if counted != sum {

@@ -12,7 +12,7 @@ import (
 // sqliteValuesSQL makes a statement for each column, which finds values that are not of its type: SQLite accepts them.
 const sqliteValuesSQL = `SELECT format('SELECT ''row '' || rowid || '' of %s, in which %s is of the type '' || typeof("%s") FROM %s WHERE typeof("%s") NOT IN (''%s'', ''%s'') LIMIT 100',
   m.name, t.name, t.name, m.name, t.name, lower(t.type), CASE WHEN t."notnull" THEN lower(t.type) ELSE 'null' END)
-FROM sqlite_schema m, pragma_table_info(m.name) t WHERE m.type = 'table' AND m.name IN ('meta', 'objects', 'changes', 'revisions', 'recording')`
+FROM sqlite_schema m, pragma_table_info(m.name) t WHERE m.type = 'table' AND m.name IN ('meta', 'objects', 'current', 'changes', 'revisions', 'recording')`
 
 // sqliteValues checks that all values are of the types of their columns.
 func (v *verifier) sqliteValues(ctx context.Context) error {

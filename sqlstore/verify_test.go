@@ -76,8 +76,11 @@ var damages = []damage{
 	both("none", "SELECT 1", nothing),
 	{"what Litestream leaves in a file", "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)", "", nothing},
 	both("an object is lost", "DELETE FROM objects WHERE "+ofA, "objects configmaps/default/a: is missing"),
-	both("an object is another one", "UPDATE objects SET data = replace(data, '\"4\"', '\"5\"') WHERE "+ofA, "objects configmaps/default/a: is not what the log has"),
-	both("an object has other fields", "UPDATE objects SET fields = '{\"x\":\"y\"}' WHERE "+ofA, "objects configmaps/default/a: is not what the log has"),
+	{"an object is another one", "UPDATE current SET data = (SELECT replace(data, '\"4\"', '\"5\"') FROM objects WHERE " + ofA + ") WHERE " + ofA,
+		"UPDATE objects SET data = replace(data, '\"4\"', '\"5\"') WHERE " + ofA, "objects configmaps/default/a: is not what the log has"},
+	{"an object has other fields", "UPDATE current SET data = (SELECT data FROM objects WHERE " + ofA + "), fields = '{\"x\":\"y\"}' WHERE " + ofA,
+		"UPDATE objects SET fields = '{\"x\":\"y\"}' WHERE " + ofA, "objects configmaps/default/a: is not what the log has"},
+	{"the data of an object are lost", "DELETE FROM changes WHERE name = 'old'", "", "objects configmaps/default/old: is not JSON"},
 	both("an object is an older one", "UPDATE objects SET (revision, data) = (SELECT revision, data FROM changes WHERE data LIKE '%\"3\"%') WHERE "+ofA,
 		"objects configmaps/default/a: has revision"),
 	both("a deleted object is there", "INSERT INTO objects (resource, namespace, name, revision, data) SELECT resource, namespace, name, revision, data FROM changes WHERE op = 'delete' AND name = 'b'",
@@ -108,7 +111,7 @@ var damages = []damage{
 	{"an index is another one", "DROP INDEX changes_resource; CREATE INDEX changes_resource ON changes (resource)",
 		"DROP INDEX changes_resource; CREATE INDEX changes_resource ON changes (resource, revision) WHERE revision > 5", "changes_resource"},
 	{"a column is gone", "ALTER TABLE changes DROP COLUMN prev_fields", "ALTER TABLE objects DROP COLUMN expires", "has not, or not so"},
-	{"a trigger", "CREATE TRIGGER t AFTER DELETE ON objects BEGIN DELETE FROM changes; END", "", "did not make"},
+	{"a trigger", "CREATE TRIGGER t AFTER DELETE ON recording BEGIN DELETE FROM changes; END", "", "did not make"},
 	{"a later column is gone", "", "ALTER TABLE changes DROP COLUMN author", "has not, or not so: column changes.author text"},
 	{"tables of an earlier version", "", "UPDATE schema_migrations SET version = 2; ALTER TABLE changes DROP COLUMN author", nothing},
 	{"another trigger", "", "CREATE TRIGGER t BEFORE UPDATE ON objects FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
@@ -123,7 +126,7 @@ var damages = []damage{
 	{"a column that may be null", "", "ALTER TABLE objects ALTER COLUMN data DROP NOT NULL", "has not, or not so: column objects.data text NOT NULL"},
 	{"a column in another order", "", `ALTER TABLE changes ALTER COLUMN namespace TYPE text COLLATE "POSIX"`, `has not, or not so: column changes.namespace text COLLATE "C" NOT NULL`},
 	{"a time that is text", "UPDATE changes SET at = 'yesterday' WHERE " + ofD, "", "has row 13 of changes, in which at is of the type text"},
-	{"data that are bytes", "UPDATE objects SET data = CAST(data AS BLOB) WHERE " + ofD, "", "of objects, in which data is of the type blob"},
+	{"data that are bytes", "UPDATE current SET data = CAST(data AS BLOB) WHERE " + ofD, "", "of current, in which data is of the type blob"},
 	both("an author that is not JSON", "UPDATE changes SET author = 'jane' WHERE "+ofD, "(configmaps/default/d): says wrongly who made it"),
 	both("the tables are dirty", "UPDATE schema_migrations SET dirty = true", "begun and not finished"),
 	both("the tables are of a later version", "UPDATE schema_migrations SET version = version + 1", "knows versions up to"),
@@ -281,7 +284,7 @@ func TestVerifyFindsDamagedPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	var root, other, size int64
-	const pages = `SELECT (SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_autoindex_objects_1'),
+	const pages = `SELECT (SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_autoindex_current_1'),
 (SELECT rootpage FROM sqlite_schema WHERE name = 'changes_resource'), page_size FROM pragma_page_size`
 	if err := db.QueryRow(pages).Scan(&root, &other, &size); err != nil {
 		t.Fatal(err)
@@ -353,7 +356,7 @@ func TestVerifyEncrypted(t *testing.T) {
 		}
 		return result, found
 	}
-	if result, found := verify(nil); result.Encrypted != 2 || len(found) > 0 {
+	if result, found := verify(nil); result.Encrypted != 4 || len(found) > 0 {
 		t.Errorf("without the keys: %+v, %v", result, found)
 	}
 	opened := 0
@@ -367,7 +370,7 @@ func TestVerifyEncrypted(t *testing.T) {
 		r.Data = string(data)
 		return r, err
 	}
-	if result, found := verify(opens); result.Encrypted != 0 || len(found) > 0 || opened != 2 {
+	if result, found := verify(opens); result.Encrypted != 0 || len(found) > 0 || opened != 4 {
 		t.Errorf("with the keys: %+v, %v", result, found)
 	}
 	if _, found := verify(func(_ context.Context, r Row) (Row, error) {
@@ -375,7 +378,7 @@ func TestVerifyEncrypted(t *testing.T) {
 			return r, errors.New("no key")
 		}
 		return r, nil
-	}); len(found) != 2 || !strings.Contains(found[0], "cannot be decrypted") {
+	}); len(found) != 4 || !strings.Contains(found[0], "cannot be decrypted") {
 		t.Errorf("with other keys: %v", found)
 	}
 	for _, d := range []struct{ set, finds string }{
@@ -386,7 +389,7 @@ func TestVerifyEncrypted(t *testing.T) {
 		if _, err := tx.Exec("SAVEPOINT damage; UPDATE objects SET " + d.set + " WHERE name = 'a'"); err != nil {
 			t.Fatal(err)
 		}
-		if _, found := verify(nil); len(found) != 1 || !strings.Contains(found[0], d.finds) {
+		if _, found := verify(nil); len(found) != 2 || !strings.Contains(found[0], d.finds) {
 			t.Errorf("with %s, without the keys: %v", d.set, found)
 		}
 		if _, err := tx.Exec("ROLLBACK TO damage"); err != nil {
