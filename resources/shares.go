@@ -77,7 +77,7 @@ func CreateShare(ctx context.Context, t *Type, obj runtime.Object) (writes []Wri
 func DeleteShare(ctx context.Context, t *Type, live *Object) (w *Write, err error) {
 	s, o := sharesOf(ctx), &share{t: t, key: live.Key, live: live}
 	err = s.request(ctx, o, "delete", func() error {
-		r := &DeleteRequest{Type: t, Name: live.Name, Options: &metav1.DeleteOptions{TypeMeta: optionsKind("DeleteOptions")}, filled: true}
+		r := &DeleteRequest{Type: t, Name: live.Name, Options: &metav1.DeleteOptions{TypeMeta: optionsKind("DeleteOptions")}, single: true}
 		r.sent = r.Options
 		s.p.sent(o.ctx, t, r.Options)
 		w, err = s.p.prepareDelete(o.ctx, r, live, &o.deleted, new(bool))
