@@ -46,7 +46,7 @@ type Backend struct {
 func (a *Aggregator) newBackend(is *apiregistrationv1.APIService, revision int64, before *Backend) *Backend {
 	b := &Backend{owner: a, revision: revision, gv: schema.GroupVersion{Group: is.Spec.Group, Version: is.Spec.Version}, priority: is.Spec.VersionPriority,
 		group: is.Spec.GroupPriorityMinimum}
-	if is.Spec.Service == nil {
+	if !isRemote(is) {
 		return b
 	}
 	b.available = helper.IsAPIServiceConditionTrue(is, apiregistrationv1.Available)

@@ -303,6 +303,12 @@ func (f *fixture) apiService() {
 // condition waits until the status of the APIService has a reason, and returns the condition.
 func (f *fixture) condition(reason string) gjson.Result {
 	f.Helper()
+	return f.conditionOf("v1.apples.example.com", reason)
+}
+
+// conditionOf is condition for an APIService by its name.
+func (f *fixture) conditionOf(name, reason string) gjson.Result {
+	f.Helper()
 	ctx, cancel := context.WithTimeout(f.Context(), patience)
 	defer cancel()
 	for {
@@ -310,7 +316,7 @@ func (f *fixture) condition(reason string) gjson.Result {
 		if err != nil {
 			f.Fatal(err)
 		}
-		_, answer := f.send("GET", apiServices+"/v1.apples.example.com", "")
+		_, answer := f.send("GET", apiServices+"/"+name, "")
 		if c := gjson.Get(answer, "status.conditions.0"); c.Get("reason").Str == reason {
 			return c
 		}

@@ -148,9 +148,10 @@ func (s *sources) Observe(events []*resources.Event) {
 	}
 }
 
-// isRemote reports whether another server serves the version of an APIService.
+// isRemote reports whether another server serves the version of an APIService. The core group and that of APIServices are served here, whatever an
+// APIService says: it could not be changed or deleted if the requests for it went to another server.
 func isRemote(is *apiregistrationv1.APIService) bool {
-	return is.Spec.Service != nil && is.Spec.Group != ""
+	return is.Spec.Service != nil && is.Spec.Group != "" && is.Spec.Group != apiregistrationv1.GroupName
 }
 
 // Turn implements follow.Handler.

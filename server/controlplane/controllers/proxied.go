@@ -8,21 +8,23 @@ import (
 
 	"github.com/tidwall/gjson"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/rowlock/rowlock/resources"
 )
 
 // proxied are the APIServices that have a Service, by name: requests for their versions are proxied to another server. This server may have objects of
-// such a version, of a CustomResourceDefinition for one, but no client sees them: they say nothing about the objects that clients see. The core group is
-// never proxied.
+// such a version, of a CustomResourceDefinition for one, but no client sees them: they say nothing about the objects that clients see. The core group
+// and that of APIServices are never proxied.
 type proxied map[string]bool
 
 // apiServiceOf is the name of the APIService of a version.
 func apiServiceOf(gv schema.GroupVersion) string { return gv.Version + "." + gv.Group }
 
-// hasService tells whether a stored APIService has a Service.
+// hasService tells whether a stored APIService has a Service, and is of a group that can be proxied.
 func hasService(o *resources.Object) bool {
-	return !strings.HasSuffix(o.Name, ".") && gjson.GetBytes(o.Data, "spec.service").IsObject()
+	_, group, _ := strings.Cut(o.Name, ".")
+	return group != "" && group != apiregistrationv1.GroupName && gjson.GetBytes(o.Data, "spec.service").IsObject()
 }
 
 // proxiedAround tells whether the version of an APIService is proxied before and after a change of the APIService. Most changes are of conditions.

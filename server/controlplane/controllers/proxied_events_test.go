@@ -14,7 +14,7 @@ func TestNamespacesFollowProxying(t *testing.T) {
 	const name = "v1.example.com"
 	here, flapped := state(name, `{"spec":{}}`), state(name, `{"spec":{},"status":{}}`)
 	there, failed := state(name, `{"spec":{"service":{"name":"s"}}}`), state(name, `{"spec":{"service":{"name":"s"}},"status":{}}`)
-	core := state("v1.", `{"spec":{"service":{"name":"s"}}}`) // is never proxied
+	core, own := state("v1.", `{"spec":{"service":{"name":"s"}}}`), state("v2.apiregistration.k8s.io", `{"spec":{"service":{"name":"s"}}}`) // are never proxied
 	for _, c := range []struct {
 		change string
 		event  *resources.Event
@@ -29,6 +29,7 @@ func TestNamespacesFollowProxying(t *testing.T) {
 		{"one gets a Service", &resources.Event{Op: resources.Update, Object: there, Prev: here}, 1},
 		{"one loses its Service", &resources.Event{Op: resources.Update, Object: here, Prev: there}, 1},
 		{"that of the core group appears", &resources.Event{Op: resources.Create, Object: core}, 0},
+		{"that of APIServices appears", &resources.Event{Op: resources.Create, Object: own}, 0},
 	} {
 		n := newNamespaces(Config{})
 		n.forget()
