@@ -32,8 +32,7 @@ func (s *Server) passOn(c echo.Context) (answered bool, err error) {
 	}
 	flowcontrol.RequestDelegated(ctx) // a watch at another server occupies no seat here
 	// Interim (1xx) responses are forwarded, too: the reverse proxy, which is the one that kube-aggregator uses, passes them on.
-	b.ServeHTTP(handlers.Interim(c.Response()), r.WithContext(ctx))
-	return true, nil
+	return true, b.Forward(handlers.Interim(c.Response()), r.WithContext(ctx))
 }
 
 // versionOf returns the group version of a path.

@@ -77,7 +77,7 @@ func withTimeLeft(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
 		if strings.Contains(r.URL.RawQuery, "timeout=") && !longRunning(requestInfo(c)) {
-			if until, limited := r.Context().Deadline(); limited && !time.Now().Before(until) {
+			if requestctx.Late(r.Context()) {
 				return context.DeadlineExceeded
 			}
 		}

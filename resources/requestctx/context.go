@@ -87,6 +87,13 @@ func Limit(ctx context.Context, timeout time.Duration) (limited context.Context,
 	return c, c.unlimited
 }
 
+// Late reports whether the deadline of ctx has passed. It compares the clock: net/http cancels a request whose body is not read in time, which is the same
+// moment, so that the error of ctx may be that one.
+func Late(ctx context.Context) bool {
+	until, limited := ctx.Deadline()
+	return limited && !time.Now().Before(until)
+}
+
 func (c *Context) limit(until time.Time) bool {
 	if earlier, ok := c.parent.Deadline(); ok && earlier.Before(until) {
 		until = earlier
