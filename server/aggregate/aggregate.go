@@ -8,7 +8,7 @@
 //	readers.go    the connections for short reads
 //	probe.go      probing a server, for the status of its APIService
 //	metrics.go    which APIServices are unavailable
-//	sources.go    polling discovery and OpenAPI documents: a goroutine for each APIService with a Service, none without any
+//	sources.go    polling discovery and OpenAPI documents: two goroutines for each APIService with a Service, none without any
 //	discover.go   requests for discovery, and reading the answers
 //	describe.go   the same for OpenAPI documents
 //	elsewhere.go  namespaced objects of other servers, for the namespace controller
@@ -18,8 +18,8 @@
 //   - The store decides, when a request arrives, which server handles its path: a request that starts after a write of an
 //     APIService or of its status sees that write. Before a request is refused because no server handles it, or because the
 //     server is not available, the most recent state is read.
-//   - No request for discovery or an OpenAPI document waits for another server. If a server does not answer, its last answer
-//     is served, in discovery marked as Stale.
+//   - No request for discovery or an OpenAPI document waits for another server, except one for a document of version 3 that only
+//     that server has. If a server does not answer, its last answer is served, in discovery marked as Stale.
 //   - The server gets the identity of the client in headers, and nothing else that proves or claims an identity: the
 //     handler chain of this server (withUser) has removed that from the request.
 package aggregate

@@ -88,7 +88,7 @@ func (d *description) refresh(ctx context.Context) error {
 }
 
 func (d *description) refreshIndex(ctx context.Context, b *Backend) error {
-	code, _, body, err := b.read(ctx, pathV3, describing, "Accept", "application/json")
+	code, _, body, err := b.read(ctx, pathV3, describing, forDescriptions, "Accept", "application/json")
 	switch {
 	case err != nil:
 		return err
@@ -105,7 +105,7 @@ func (d *description) refreshV2(ctx context.Context, b *Backend) error {
 	if d.v2Tag != "" {
 		headers = append(headers, "If-None-Match", d.v2Tag)
 	}
-	code, header, body, err := b.read(ctx, pathV2, describing, headers...)
+	code, header, body, err := b.read(ctx, pathV2, describing, forDescriptions, headers...)
 	switch {
 	case err != nil:
 		return err
@@ -226,8 +226,12 @@ func (d *description) current(name string) *openapi.Document {
 
 // ask requests a document from the server, unless the server is known to be unavailable.
 func (d *description) ask(ctx context.Context, name string) (*openapi.Document, error) {
+	within := forDescriptions
 	d.mu.Lock()
 	hash := d.v3[name]
+	if d.kept[name].Document != nil {
+		within.time /= 2 // which leaves the client, whose time is a minute as well, some for the cached document
+	}
 	d.mu.Unlock()
 	b, err := d.a.Find(ctx, d.gv)
 	if err != nil {
@@ -236,7 +240,7 @@ func (d *description) ask(ctx context.Context, name string) (*openapi.Document, 
 	if b == nil || !b.available || b.transportErr != nil {
 		return nil, errUnavailable
 	}
-	code, header, body, err := b.read(ctx, pathV3+"/"+name, describing, "Accept", "application/json")
+	code, header, body, err := b.read(ctx, pathV3+"/"+name, describing, within, "Accept", "application/json")
 	if err == nil && code != http.StatusOK {
 		err = fmt.Errorf("%s/%s is answered with %d", pathV3, name, code)
 	}

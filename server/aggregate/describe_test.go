@@ -1,6 +1,7 @@
 package aggregate_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,7 +22,7 @@ func (e *extension) describe(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "who is that?", http.StatusForbidden)
 		return
 	}
-	etag := fmt.Sprintf(`"%X"`, doc)
+	etag := `"` + hashOf(doc.(string)) + `"`
 	w.Header().Set("Etag", etag)
 	if r.Header.Get("If-None-Match") == etag {
 		w.WriteHeader(http.StatusNotModified)
@@ -35,8 +36,10 @@ func (e *extension) describe(w http.ResponseWriter, r *http.Request) {
 func (e *extension) describeV3(word string) {
 	doc := fmt.Sprintf(`{"openapi":"3.0.0","info":{"title":"apples","version":"1"},"paths":{"%s/apples":{"get":{"description":"%s","responses":{"200":{"description":"OK"}}}}}}`, apples, word)
 	e.documents.Store("/openapi/v3"+apples, doc)
-	e.documents.Store("/openapi/v3", fmt.Sprintf(`{"paths":{"apis/apples.example.com/v1":{"serverRelativeURL":"/openapi/v3%s?hash=%X"},"version":{"serverRelativeURL":"/nowhere"}}}`, apples, doc))
+	e.documents.Store("/openapi/v3", fmt.Sprintf(`{"paths":{"apis/apples.example.com/v1":{"serverRelativeURL":"/openapi/v3%s?hash=%s"},"version":{"serverRelativeURL":"/nowhere"}}}`, apples, hashOf(doc)))
 }
+
+func hashOf(doc string) string { return fmt.Sprintf("%X", sha256.Sum256([]byte(doc))) }
 
 // describeV2 does the same in version 2, with a definition whose name this server uses for another one.
 func (e *extension) describeV2(word string) {

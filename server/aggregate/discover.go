@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,8 +21,17 @@ import (
 // acceptAggregated asks for aggregated discovery, with the older form as an alternative.
 const acceptAggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-// maxDiscovery bounds the size of an answer, in bytes. All of kube-apiserver's own discovery takes 100 KB.
-const maxDiscovery = 16 << 20
+// bounds are the limits on the answer to a request.
+type bounds struct {
+	time time.Duration
+	size int64 // in bytes
+}
+
+// forDiscovery are the bounds of discovery. All of kube-apiserver's own takes 100 KB.
+func (a *Aggregator) forDiscovery() bounds { return bounds{cmp.Or(a.askWithin, askTimeout), 16 << 20} }
+
+// forDescriptions are the bounds of OpenAPI documents. The time is upstream's, which has no bound on the size.
+var forDescriptions = bounds{time.Minute, 128 << 20}
 
 // errSame says that the discovery of a server has not changed.
 var errSame = errors.New("not modified")
@@ -51,7 +62,7 @@ func (q question) ask(ctx context.Context) (said *apidiscoveryv2.APIVersionDisco
 	if q.etag != "" {
 		headers = append(headers, "If-None-Match", q.etag)
 	}
-	code, header, body, err := b.read(ctx, "/apis", probing, headers...)
+	code, header, body, err := b.read(ctx, "/apis", probing, q.a.forDiscovery(), headers...)
 	switch {
 	case err != nil:
 		return nil, "", err
@@ -68,18 +79,18 @@ func (q question) ask(ctx context.Context) (said *apidiscoveryv2.APIVersionDisco
 }
 
 // read sends a GET and reads the answer.
-func (b *Backend) read(ctx context.Context, path string, who user.Info, headers ...string) (code int, header http.Header, body []byte, err error) {
+func (b *Backend) read(ctx context.Context, path string, who user.Info, within bounds, headers ...string) (code int, header http.Header, body []byte, err error) {
 	at, err := b.resolve(ctx)
 	if err != nil {
 		return 0, nil, nil, err
 	}
 	at.Path = path
-	answer, err := b.ask(ctx, at, who, headers...)
+	answer, err := b.ask(ctx, at, who, within.time, headers...)
 	if err != nil {
 		return 0, nil, nil, err
 	}
 	defer answer.Body.Close()
-	body, err = readAll(answer, maxDiscovery)
+	body, err = readAll(answer, within.size)
 	return answer.StatusCode, answer.Header, body, err
 }
 
@@ -131,7 +142,7 @@ func fillKinds(list []apidiscoveryv2.APIResourceDiscovery) {
 }
 
 func (q question) askLegacy(ctx context.Context, b *Backend) (*apidiscoveryv2.APIVersionDiscovery, error) {
-	code, _, body, err := b.read(ctx, discoveryPath(q.gv), legacyProbing, "Accept", "application/json")
+	code, _, body, err := b.read(ctx, discoveryPath(q.gv), legacyProbing, q.a.forDiscovery(), "Accept", "application/json")
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -52,7 +51,7 @@ func (b *Backend) probe(ctx context.Context, path string) error {
 		return err
 	}
 	at.Path = path
-	answer, err := b.ask(ctx, at, probing)
+	answer, err := b.ask(ctx, at, probing, b.owner.forDiscovery().time)
 	if err == nil {
 		answer.Body.Close()
 		if answer.StatusCode < http.StatusOK || answer.StatusCode >= http.StatusMultipleChoices {
@@ -69,8 +68,8 @@ func (b *Backend) probe(ctx context.Context, path string) error {
 }
 
 // ask sends a GET for this server itself. The caller closes the body of the answer.
-func (b *Backend) ask(ctx context.Context, at *url.URL, who user.Info, headers ...string) (*http.Response, error) {
-	return b.request(ctx, http.MethodGet, at, who, nil, cmp.Or(b.owner.askWithin, askTimeout), headers...)
+func (b *Backend) ask(ctx context.Context, at *url.URL, who user.Info, within time.Duration, headers ...string) (*http.Response, error) {
+	return b.request(ctx, http.MethodGet, at, who, nil, within, headers...)
 }
 
 // request sends a request for this server itself. The caller closes the body of the answer.

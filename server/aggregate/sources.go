@@ -100,14 +100,14 @@ type sources struct {
 // source is an APIService with a Service.
 type source struct {
 	is   *apiregistrationv1.APIService
-	wake chan struct{}      // triggers a request at once
+	wake [2]chan struct{}   // trigger a request at once: for discovery, for OpenAPI documents
 	stop context.CancelFunc // nil: it is not polled yet
 	// said is the last answer of its server, and etag the ETag of that answer.
 	said *apidiscoveryv2.APIVersionDiscovery
 	etag string
 	// fresh: the server answered the last request.
 	fresh bool
-	// described holds its OpenAPI documents and is only for keep; known is the published part.
+	// described holds its OpenAPI documents and is only for describe; known is the published part.
 	described *description
 	known     openapi.ExternalVersion
 }
@@ -175,22 +175,25 @@ func (s *sources) put(is *apiregistrationv1.APIService) {
 	defer s.mu.Unlock()
 	src := s.add(is)
 	if src.stop != nil {
-		select {
-		case src.wake <- struct{}{}:
-		default: // a request is already due
+		for _, wake := range src.wake {
+			select {
+			case wake <- struct{}{}:
+			default: // a request is already due
+			}
 		}
 		return
 	}
 	var ctx context.Context
 	ctx, src.stop = context.WithCancel(s.ctx)
-	s.work.Go(func() { s.keep(ctx, src) })
+	s.work.Go(func() { keep(ctx, src.wake[0], func() bool { return s.refresh(ctx, src) }) })
+	s.work.Go(func() { keep(ctx, src.wake[1], func() bool { return s.describe(ctx, src) }) })
 }
 
 // add returns the source of an APIService, which may be a new one. The caller holds s.mu.
 func (s *sources) add(is *apiregistrationv1.APIService) *source {
 	src := s.all[is.Name]
 	if src == nil {
-		src = &source{wake: make(chan struct{}, 1),
+		src = &source{wake: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
 			described: s.owner.newDescription(schema.GroupVersion{Group: is.Spec.Group, Version: is.Spec.Version})}
 		s.all[is.Name] = src
 	}
@@ -211,12 +214,12 @@ func (s *sources) remove(name string) {
 	}
 }
 
-// keep polls the server of an APIService until ctx ends.
-func (s *sources) keep(ctx context.Context, src *source) {
+// keep polls the server of an APIService until ctx ends. The function poll returns false when the server did not answer properly.
+func keep(ctx context.Context, wake <-chan struct{}, poll func() bool) {
 	pause := firstPause
 	for {
 		wait := refreshInterval
-		if s.refresh(ctx, src) && s.describe(ctx, src) {
+		if poll() {
 			pause = firstPause
 		} else {
 			wait = pause
@@ -225,7 +228,7 @@ func (s *sources) keep(ctx context.Context, src *source) {
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-		case <-src.wake:
+		case <-wake:
 		case <-timer.C:
 		}
 		timer.Stop()
