@@ -88,13 +88,13 @@ func (a admitted) attributes(ctx context.Context) (record, shown admission.Attri
 	if name == "" {
 		name = a.name
 	}
+	if a.t.isNamespaces() {
+		namespace = name // not a generated one, as in kube-apiserver
+	}
 	if name == "" && a.op == admission.Create {
 		if m, err := meta.Accessor(a.obj); err == nil { // else a kind without metadata
 			name = m.GetName() // each attempt of generateName has its own name
 		}
-	}
-	if a.t.isNamespaces() {
-		namespace = name
 	}
 	record = admission.NewAttributesRecord(a.obj, a.old, kind, namespace, name, gv.WithResource(resource), subresource, a.op, a.options, a.dryRun, who)
 	if a.load != nil {

@@ -155,6 +155,8 @@ func TestWebhooksOfEveryWrite(t *testing.T) {
 		{exchange{do: "PATCH /apis/apps/v1/namespaces/test/deployments/d/scale", header: asMergePatch, body: `{"spec":{"replicas":2}}`, code: 200},
 			both("UPDATE apps/v1 deployments/scale autoscaling/v1/Scale test/d new old UpdateOptions")},
 		{exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"name":"other"}}`, code: 201}, both("CREATE v1 namespaces Namespace other/other new CreateOptions")},
+		{exchange{do: "POST /api/v1/namespaces", body: `{"metadata":{"generateName":"b-"}}`, code: 201}, // a generated name is not the namespace
+			[]string{"mutate CREATE v1 namespaces Namespace / new CreateOptions", "validate CREATE v1 namespaces Namespace /b-… new CreateOptions"}},
 		{exchange{do: "POST /apis/authentication.k8s.io/v1/selfsubjectreviews", body: `{}`, code: 201}, nil},
 		{exchange{do: "PATCH " + mutatingConfigurations + "/m", header: asMergePatch, body: `{"metadata":{"labels":{"a":"b"}}}`, code: 200}, nil},
 		{exchange{do: "DELETE " + mutatingConfigurations + "/m", code: 200}, nil},
