@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/requestctx"
 	"github.com/rowlock/rowlock/server/discovery"
 	"github.com/rowlock/rowlock/server/handlers"
 )
@@ -29,7 +30,12 @@ func (s *Server) passOn(c echo.Context) (answered bool, err error) {
 		until, cancel := handlers.Until(s.draining, ctx)
 		defer cancel()
 		ctx = until
+		values, _, _ := s.requestValues(r, requestInfo(c))
+		own := s.metrics.underWay(values, requestInfo(c))
+		own.Dec() // which it is not, as in kube-apiserver
+		defer own.Inc()
 	}
+	requestctx.Forward(ctx)
 	flowcontrol.RequestDelegated(ctx) // a watch at another server occupies no seat here
 	// Interim (1xx) responses are forwarded, too: the reverse proxy, which is the one that kube-aggregator uses, passes them on.
 	return true, b.Forward(handlers.Interim(c.Response()), r.WithContext(ctx))

@@ -152,6 +152,7 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 			gauge.Dec()
 		}()
 		err := next(c)
+		counts = counts && !requestctx.Forwarded(c.Request().Context())
 		if err != nil {
 			s.writeError(err, c) // here, so that the status code is known; the router's error handler then finds the response committed
 		}

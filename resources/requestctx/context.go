@@ -22,11 +22,11 @@ import (
 type Context struct {
 	parent context.Context
 	// received is what request.ReceivedTimestampFrom finds: upstream counts the time in a queue from then.
-	received time.Time
-	allowed  bool
-	n        atomic.Int32 // the number of values; those below it do not change
-	keys     [room]any
-	values   [room]any
+	received           time.Time
+	allowed, forwarded bool
+	n                  atomic.Int32 // the number of values; those below it do not change
+	keys               [room]any
+	values             [room]any
 
 	mu       sync.Mutex
 	deadline time.Time // zero: the deadline of parent
@@ -74,6 +74,19 @@ func setAllowed(ctx context.Context, allowed bool) {
 func Allowed(ctx context.Context) bool {
 	c, ok := ctx.Value((*Context)(nil)).(*Context)
 	return ok && c.allowed
+}
+
+// Forward records that another server answers the request. It and Forwarded are for the goroutine that answers the request.
+func Forward(ctx context.Context) {
+	if c, ok := ctx.Value((*Context)(nil)).(*Context); ok {
+		c.forwarded = true
+	}
+}
+
+// Forwarded reports whether Forward was called for the request.
+func Forwarded(ctx context.Context) bool {
+	c, ok := ctx.Value((*Context)(nil)).(*Context)
+	return ok && c.forwarded
 }
 
 // Limit returns ctx with a timeout, and a function that ends the timeout, which the caller must call. It returns ctx itself if that is a

@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"fmt"
 	"math/big"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -82,5 +83,49 @@ func TestCertificatesOfOtherServersAreCounted(t *testing.T) {
 	}
 	if n := f.metric("apiserver_kube_aggregator_x509_insecure_sha1_total"); n == "" {
 		t.Error("signatures are not counted")
+	}
+}
+
+// As in kube-apiserver, requests that another server answers are not among the requests that this one has answered, even of a type that it has, too,
+// and their watches are not among its own.
+func TestProxiedRequestsAreNotCounted(t *testing.T) {
+	f := newFixture(t)
+	f.register()
+	f.condition("Passed")
+	f.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"metadata":{"name":"plums.apples.example.com"},"spec":{"group":"apples.example.com",
+		"scope":"Namespaced","names":{"plural":"plums","kind":"Plum"},"versions":[
+			{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}},
+			{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+	for _, version := range []string{"v1", "v2"} {
+		f.must("GET", "/apis/apples.example.com/"+version+"/namespaces/default/plums", "")
+	}
+	go func() { f.ext.event <- "first" }()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+f.address+apples+"/plums?watch=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "known")
+	watch, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Body.Close()
+	counted := map[string]bool{}
+	for line := range strings.Lines(f.must("GET", "/metrics", "")) {
+		name, rest, _ := strings.Cut(line, "{")
+		if version, of := "v1", strings.Contains(rest, `resource="plums"`) && !strings.HasSuffix(rest, " 0\n"); of {
+			if strings.Contains(rest, `version="v2"`) {
+				version = "v2"
+			}
+			counted[name+" "+version] = true
+		}
+	}
+	for _, name := range []string{"apiserver_request_total", "apiserver_request_duration_seconds_count", "apiserver_request_sli_duration_seconds_count", "apiserver_response_sizes_count"} {
+		if counted[name+" v1"] || !counted[name+" v2"] {
+			t.Errorf("%s counts v1: %t, v2: %t", name, counted[name+" v1"], counted[name+" v2"])
+		}
+	}
+	if counted["apiserver_longrunning_requests v1"] {
+		t.Error("the watch is counted as one of this server")
 	}
 }
