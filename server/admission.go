@@ -24,6 +24,7 @@ func (s *Server) newAdmission() (apiadmission.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
+	s.admissions = times
 	s.services = services{behind.New(s.Store, s.Registry), s.ServiceRouting}
 	chain, err := admission.New(admission.Config{Store: s.Store, Authorizer: s.Authorizer, Registry: s.Registry, Client: client, Features: s.Features,
 		Enable: s.EnableAdmissionPlugins, Disable: s.DisableAdmissionPlugins, Configuration: s.AdmissionConfiguration, Identity: resources.ServerID(),

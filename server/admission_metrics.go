@@ -12,11 +12,14 @@ import (
 
 // admissionTimes are the histograms of how long admission takes: kube-apiserver's metrics of the two steps and of each plugin. The summary of the
 // steps is missing: it costs more than many plugins do.
-type admissionTimes struct{ steps, plugins *prometheus.HistogramVec }
+type admissionTimes struct {
+	steps, plugins *prometheus.HistogramVec
+	all            []*timed
+}
 
-func newAdmissionTimes(r *prometheus.Registry) (admissionTimes, error) {
+func newAdmissionTimes(r *prometheus.Registry) (*admissionTimes, error) {
 	buckets := []float64{0.005, 0.025, 0.1, 0.5, 1, 2.5}
-	t := admissionTimes{
+	t := &admissionTimes{
 		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_admission_step_admission_duration_seconds",
 			Help:    "[STABLE] Admission sub-step latency histogram in seconds, broken out for each operation and API resource and step type (validate or admit).",
 			Buckets: buckets}, []string{"type", "operation", "rejected"}),
@@ -31,13 +34,13 @@ func newAdmissionTimes(r *prometheus.Registry) (admissionTimes, error) {
 }
 
 // chain wraps all plugins and measures the time that they take together.
-func (t admissionTimes) chain(plugins admission.Interface) admission.Interface {
-	return newTimed(plugins, t.steps)
+func (t *admissionTimes) chain(plugins admission.Interface) admission.Interface {
+	return t.timed(plugins, t.steps)
 }
 
 // plugin wraps one plugin and measures the time that it takes.
-func (t admissionTimes) plugin(plugin admission.Interface, name string) admission.Interface {
-	return newTimed(plugin, t.plugins.MustCurryWith(prometheus.Labels{"name": name}).(*prometheus.HistogramVec))
+func (t *admissionTimes) plugin(plugin admission.Interface, name string) admission.Interface {
+	return t.timed(plugin, t.plugins.MustCurryWith(prometheus.Labels{"name": name}).(*prometheus.HistogramVec))
 }
 
 // timed is a plugin, or the whole chain, whose time is measured.
@@ -46,17 +49,29 @@ type timed struct {
 	mutating            admission.MutationInterface
 	validating          admission.ValidationInterface
 	times               *prometheus.HistogramVec
-	admits, validates   observers
+	seen                atomic.Pointer[[2]observers] // by Admit, by Validate; since the last reset
 }
 
 // observers caches the histograms in use, by operation and rejection: a lookup by labels takes longer than most plugins do.
 type observers [4][2]atomic.Pointer[prometheus.Observer]
 
-func newTimed(plugin admission.Interface, times *prometheus.HistogramVec) *timed {
-	t := &timed{Interface: plugin, times: times}
-	t.mutating, _ = plugin.(admission.MutationInterface)
-	t.validating, _ = plugin.(admission.ValidationInterface)
-	return t
+// timed wraps a plugin, or all. It is for the start of the server.
+func (t *admissionTimes) timed(plugin admission.Interface, times *prometheus.HistogramVec) *timed {
+	w := &timed{Interface: plugin, times: times}
+	w.mutating, _ = plugin.(admission.MutationInterface)
+	w.validating, _ = plugin.(admission.ValidationInterface)
+	w.seen.Store(&[2]observers{})
+	t.all = append(t.all, w)
+	return w
+}
+
+// reset removes all series.
+func (t *admissionTimes) reset() {
+	t.steps.Reset()
+	t.plugins.Reset()
+	for _, w := range t.all {
+		w.seen.Store(&[2]observers{})
+	}
 }
 
 // Admit implements admission.MutationInterface.
@@ -66,7 +81,7 @@ func (t *timed) Admit(ctx context.Context, a admission.Attributes, o admission.O
 	}
 	began := time.Now()
 	err := t.mutating.Admit(ctx, a, o)
-	t.count(&t.admits, began, a, "admit", err)
+	t.count(&t.seen.Load()[0], began, a, "admit", err)
 	return err
 }
 
@@ -77,7 +92,7 @@ func (t *timed) Validate(ctx context.Context, a admission.Attributes, o admissio
 	}
 	began := time.Now()
 	err := t.validating.Validate(ctx, a, o)
-	t.count(&t.validates, began, a, "validate", err)
+	t.count(&t.seen.Load()[1], began, a, "validate", err)
 	return err
 }
 

@@ -205,12 +205,12 @@ func (s *Server) withUser(next echo.HandlerFunc) echo.HandlerFunc {
 			s.closeConnection(c)
 		}
 		if err == nil && !ok && (s.AllowsAnonymous == nil || !s.AllowsAnonymous(r.URL.Path)) {
-			s.access.unknown.took(took)
+			s.access.series().unknown.took(took)
 			s.auditRefusal(c, unauthenticated(r))
 			return status.Unauthorized()
 		}
 		if err != nil {
-			s.access.invalid.took(took)
+			s.access.series().invalid.took(took)
 			s.Logger.Debug("authentication failed", "path", r.URL.Path, "error", err)
 			s.auditRefusal(c, unauthenticated(r))
 			return status.Unauthorized()

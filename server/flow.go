@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/prometheus/client_golang/prometheus"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -33,7 +32,7 @@ type flows struct {
 	executing executing
 	estimate  flowrequest.WorkEstimatorFunc
 	waiting   byKind
-	took      prometheus.Observer // how long a request waits until it may proceed
+	access    *accessMetrics // has how long a request waits until it may proceed
 	// dumps are the tables below /debug/api_priority_and_fairness/.
 	dumps *mux.PathRecorderMux
 }
@@ -49,7 +48,7 @@ func (s *Server) newFlows() (*flows, error) {
 	}
 	flowmetrics.Register()
 	upstream.KeepWaitingRatios()
-	f := &flows{waiting: s.metrics.inqueue, took: s.access.filters.flow, feed: newFlowFeed(s.ended), known: &knownFlows{known: map[flowKey]*knownFlow{}, levels: map[string]*levelQueues{}},
+	f := &flows{waiting: s.metrics.inqueue, access: s.access, feed: newFlowFeed(s.ended), known: &knownFlows{known: map[flowKey]*knownFlow{}, levels: map[string]*levelQueues{}},
 		dumps: mux.NewPathRecorderMux("priority and fairness")}
 	f.Interface = upstream.NewFlows(f.feed, flowClient{}, seats, func(theirs fq.QueueSetFactory) fq.QueueSetFactory {
 		return levelQueuesFactory{theirs, f.known.built}
@@ -114,7 +113,7 @@ func (s *Server) newFlowFilter() http.Handler {
 	}
 	through := func(w http.ResponseWriter, r *http.Request) {
 		s.flows.executing.add(requestInfo(w.(*passing).c).Verb, 0) // sets the gauge again, which the filter has just set
-		s.flows.took.Observe(time.Since(w.(*passing).began).Seconds())
+		s.access.series().filters.flow.Observe(time.Since(w.(*passing).began).Seconds())
 		pass(w, r)
 	}
 	return filters.WithPriorityAndFairness(http.HandlerFunc(through), longRunningRequest, s.flows, s.flows.estimate, s.RequestTimeout/4)

@@ -204,7 +204,7 @@ func (f *flows) pass(c echo.Context, r *http.Request, next echo.HandlerFunc) (pa
 	defer f.executing.add(info.Verb, -1)
 	if request.Finish(func() {
 		waited := time.Since(request.since)
-		f.took.Observe(waited.Seconds())
+		f.access.series().filters.flow.Observe(waited.Seconds())
 		err = k.execute(ctx, c, next, waited)
 	}) && k.generation != f.known.now() {
 		f.feed.look() // a level that is to be removed may have waited for this request

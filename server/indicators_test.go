@@ -15,6 +15,7 @@ import (
 
 	"github.com/rowlock/rowlock/resources/upstream"
 	"github.com/rowlock/rowlock/server"
+	"github.com/rowlock/rowlock/server/aggregate"
 	"github.com/rowlock/rowlock/server/health"
 )
 
@@ -82,7 +83,21 @@ func TestMetricsAreReset(t *testing.T) {
 		return
 	}
 	for _, profiling := range []bool{true, false} {
-		s := newServer(t, func(c *server.Config) { c.WithoutProfiling = !profiling })
+		var aggregator *aggregate.Aggregator
+		s := newServer(t, func(c *server.Config) {
+			c.WithoutProfiling = !profiling
+			aggregator = aggregate.New(aggregate.Config{Registry: c.Registry, Store: c.Store, Logger: c.Logger})
+			c.Aggregator = aggregator
+		})
+		aggregator.CountUnavailable("gone", "some")
+		create := func() {
+			t.Helper()
+			if w := ask(s.Handler(), "POST", "/api/v1/namespaces/default/configmaps", `{"metadata":{"generateName":"a-"}}`); w.Code != 201 {
+				t.Fatal(w.Code, w.Body)
+			}
+		}
+		create()
+		create()
 		send := func(method, path string) string {
 			t.Helper()
 			r := httptest.NewRequest(method, path, nil)
@@ -104,10 +119,31 @@ func TestMetricsAreReset(t *testing.T) {
 				t.Errorf("DELETE %s with profiling %v: %s", path, profiling, answer)
 			}
 		}
+		create()
 		after := send("GET", "/metrics")
+		for line, want := range afterReset(profiling) {
+			if strings.Contains(after, "\n"+line+"\n") != want {
+				t.Errorf("after a DELETE with profiling %v, that there is %s is %v", profiling, line, !want)
+			}
+		}
 		if strings.Contains(after, own) == profiling || strings.Contains(after, upstreams) == profiling {
 			t.Errorf("after a DELETE with profiling %v: %s", profiling, after)
 		}
+	}
+}
+
+// afterReset tells which lines of metrics are expected after two creations, a DELETE of the metrics, which has an effect or none, and one more creation.
+func afterReset(effect bool) map[string]bool {
+	return map[string]bool{
+		`etcd_requests_total{group="",operation="create",resource="configmaps"} 1`:                                                                      effect,
+		`etcd_request_duration_seconds_count{group="",operation="create",resource="configmaps"} 1`:                                                      effect,
+		`apiserver_admission_step_admission_duration_seconds_count{operation="CREATE",rejected="false",type="validate"} 1`:                              effect,
+		`apiserver_admission_controller_admission_duration_seconds_count{name="NamespaceLifecycle",operation="CREATE",rejected="false",type="admit"} 1`: effect,
+		`authentication_attempts{result="success"} 2`:                                                                                                   effect, // the creation, and this request
+		`authentication_duration_seconds_count{result="success"} 2`:                                                                                     effect,
+		`authenticated_user_requests{username="other"} 2`:                                                                                               effect,
+		`apiserver_request_filter_duration_seconds_count{filter="authentication"} 2`:                                                                    effect,
+		`aggregator_unavailable_apiservice_total{name="gone",reason="some"} 1`:                                                                          !effect,
 	}
 }
 

@@ -104,7 +104,7 @@ func (s *Server) addMetrics(e *echo.Echo) {
 	all := compbasemetrics.HandlerFor(s.MetricLimits.limited(withUpstreams(s.Metrics)), compbasemetrics.HandlerOpts{})
 	e.Any("/metrics", func(c echo.Context) error {
 		if c.Request().Method == http.MethodDelete && !s.WithoutProfiling {
-			s.metrics.reset()
+			s.resetMetrics()
 			_, err := io.WriteString(c.Response(), "metrics reset\n")
 			return err
 		}
@@ -122,6 +122,17 @@ func (s *Server) addMetrics(e *echo.Echo) {
 		indicators.ServeHTTP(c.Response(), r)
 		return nil
 	})
+}
+
+// resetMetrics resets the metrics that kube-apiserver has, too.
+func (s *Server) resetMetrics() {
+	s.metrics.reset()
+	s.access.reset()
+	s.commits.reset()
+	s.admissions.reset()
+	if s.Aggregator != nil {
+		s.Aggregator.ResetMetrics()
+	}
 }
 
 // reset resets upstream's metrics, and what m counts of answered requests. Gauges of requests under way stay right.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,9 +11,17 @@ import (
 	"github.com/rowlock/rowlock/resources/upstream"
 )
 
-// accessMetrics are kube-apiserver's metrics of authentication and authorization (pkg/endpoints/filters of k8s.io/apiserver). The counters and
-// histograms are looked up once and not for each request.
+// accessMetrics are kube-apiserver's metrics of authentication and authorization (pkg/endpoints/filters of k8s.io/apiserver).
 type accessMetrics struct {
+	users, authentications, authorizations *prometheus.CounterVec
+	authenticating, authorizing, filtering *prometheus.HistogramVec
+	impersonation                          string // the label of that filter
+	// looked has the counters and histograms in use. They are looked up once, until a reset, and not for each request.
+	looked atomic.Pointer[accessSeries]
+}
+
+// accessSeries are the counters and histograms of accessMetrics.
+type accessSeries struct {
 	users                                 map[string]prometheus.Counter
 	known, unknown, invalid               outcome
 	allowed, denied, noOpinion, undecided outcome
@@ -22,14 +31,6 @@ type accessMetrics struct {
 // filterTimes are the durations of the filters before the handler. The labels are kube-apiserver's names of its filters.
 type filterTimes struct {
 	authentication, audit, impersonation, flow, authorization prometheus.Observer
-}
-
-func newFilterTimes(r *prometheus.Registry, impersonation string) (filterTimes, error) {
-	vec := upstream.NewHistogramVec("apiserver_request_filter_duration_seconds",
-		"Request filter latency distribution in seconds, for each filter type",
-		[]float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 5, 10, 15, 30}, "filter")
-	of := func(filter string) prometheus.Observer { return vec.WithLabelValues(filter) }
-	return filterTimes{of("authentication"), of("audit"), of(impersonation), of("priorityandfairness"), of("authorization")}, r.Register(vec)
 }
 
 // outcome has the metrics of one result: the number of attempts, their duration, and their duration as a filter of requests. filter is nil for
@@ -51,42 +52,62 @@ func (o outcome) took(d time.Duration) {
 var accessBuckets = prometheus.ExponentialBuckets(0.001, 2, 15)
 
 func newAccessMetrics(r *prometheus.Registry, impersonation string) (*accessMetrics, error) {
-	filters, err := newFilterTimes(r, impersonation)
-	if err != nil {
-		return nil, err
+	m := &accessMetrics{impersonation: impersonation,
+		users: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authenticated_user_requests",
+			Help: "Counter of authenticated requests broken out by username."}, []string{"username"}),
+		authentications: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authentication_attempts", Help: "Counter of authenticated attempts."},
+			[]string{"result"}),
+		authenticating: upstream.NewHistogramVec("authentication_duration_seconds",
+			"Authentication duration in seconds broken out by result.",
+			accessBuckets, "result"),
+		authorizations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authorization_attempts_total",
+			Help: "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'."}, []string{"result"}),
+		authorizing: upstream.NewHistogramVec("authorization_duration_seconds",
+			"Authorization duration in seconds broken out by result.",
+			accessBuckets, "result"),
+		filtering: upstream.NewHistogramVec("apiserver_request_filter_duration_seconds",
+			"Request filter latency distribution in seconds, for each filter type",
+			[]float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 5, 10, 15, 30}, "filter"),
 	}
-	users := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authenticated_user_requests",
-		Help: "Counter of authenticated requests broken out by username."}, []string{"username"})
-	authentications := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authentication_attempts", Help: "Counter of authenticated attempts."},
-		[]string{"result"})
-	authenticating := upstream.NewHistogramVec("authentication_duration_seconds",
-		"Authentication duration in seconds broken out by result.",
-		accessBuckets, "result")
-	authorizations := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authorization_attempts_total",
-		Help: "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'."}, []string{"result"})
-	authorizing := upstream.NewHistogramVec("authorization_duration_seconds",
-		"Authorization duration in seconds broken out by result.",
-		accessBuckets, "result")
-	for _, c := range []prometheus.Collector{users, authentications, authenticating, authorizations, authorizing} {
+	for _, c := range []prometheus.Collector{m.users, m.authentications, m.authenticating, m.authorizations, m.authorizing, m.filtering} {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}
 	}
+	m.look()
+	return m, nil
+}
+
+// look looks the counters and histograms up.
+func (m *accessMetrics) look() {
+	filter := m.filtering.WithLabelValues
+	filters := filterTimes{filter("authentication"), filter("audit"), filter(m.impersonation), filter("priorityandfairness"), filter("authorization")}
 	authentication := func(result string) outcome {
-		return outcome{authentications.WithLabelValues(result), authenticating.WithLabelValues(result), filters.authentication}
+		return outcome{m.authentications.WithLabelValues(result), m.authenticating.WithLabelValues(result), filters.authentication}
 	}
 	authorization := func(result string, filter prometheus.Observer) outcome {
-		return outcome{authorizations.WithLabelValues(result), authorizing.WithLabelValues(result), filter}
+		return outcome{m.authorizations.WithLabelValues(result), m.authorizing.WithLabelValues(result), filter}
 	}
-	m := &accessMetrics{users: map[string]prometheus.Counter{}, filters: filters,
+	s := &accessSeries{users: map[string]prometheus.Counter{}, filters: filters,
 		known: authentication("success"), unknown: authentication("failure"), invalid: authentication("error"),
 		allowed: authorization("allowed", filters.authorization), denied: authorization("denied", nil),
 		noOpinion: authorization("no-opinion", nil), undecided: authorization("error", nil)}
 	for _, name := range append(namedUsers, emailUsers, otherUsers) {
-		m.users[name] = users.WithLabelValues(name)
+		s.users[name] = m.users.WithLabelValues(name)
 	}
-	return m, nil
+	m.looked.Store(s)
 }
+
+// reset resets all of them.
+func (m *accessMetrics) reset() {
+	for _, vec := range []interface{ Reset() }{m.users, m.authentications, m.authenticating, m.authorizations, m.authorizing, m.filtering} {
+		vec.Reset()
+	}
+	m.look()
+}
+
+// series returns the counters and histograms in use.
+func (m *accessMetrics) series() *accessSeries { return m.looked.Load() }
 
 // namedUsers are counted by their names. All other users are counted together, to keep names out of the metrics.
 var namedUsers = []string{"admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"}
@@ -98,27 +119,29 @@ const (
 
 // authenticated counts an authenticated request, system:anonymous included.
 func (m *accessMetrics) authenticated(username string, d time.Duration) {
-	counter, named := m.users[username]
+	s := m.series()
+	counter, named := s.users[username]
 	switch {
 	case strings.Contains(username, "@"):
-		counter = m.users[emailUsers]
+		counter = s.users[emailUsers]
 	case !named:
-		counter = m.users[otherUsers]
+		counter = s.users[otherUsers]
 	}
 	counter.Inc()
-	m.known.took(d)
+	s.known.took(d)
 }
 
 // authorized counts a decision.
 func (m *accessMetrics) authorized(decision authorizer.Decision, err error, d time.Duration) {
+	s := m.series()
 	switch {
 	case decision == authorizer.DecisionAllow:
-		m.allowed.took(d)
+		s.allowed.took(d)
 	case err != nil:
-		m.undecided.took(d)
+		s.undecided.took(d)
 	case decision == authorizer.DecisionDeny:
-		m.denied.took(d)
+		s.denied.took(d)
 	default:
-		m.noOpinion.took(d)
+		s.noOpinion.took(d)
 	}
 }

@@ -17,11 +17,11 @@ func BenchmarkSteps(b *testing.B) {
 	}
 	began := time.Now()
 	for b.Loop() {
-		access.known.filter.Observe(1e-5)
-		access.allowed.filter.Observe(1e-5)
-		access.filters.audit.Observe(0)
-		access.filters.impersonation.Observe(0)
-		access.filters.flow.Observe(time.Since(began).Seconds())
+		access.series().known.filter.Observe(1e-5)
+		access.series().allowed.filter.Observe(1e-5)
+		access.series().filters.audit.Observe(0)
+		access.series().filters.impersonation.Observe(0)
+		access.series().filters.flow.Observe(time.Since(began).Seconds())
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,8 +18,8 @@ import (
 type commitTimes struct {
 	took           *prometheus.HistogramVec
 	asked, failing *prometheus.CounterVec
-	// known caches series by commitKey: a lookup by labels takes longer than the increment.
-	known sync.Map
+	// known caches series by commitKey until a reset: a lookup by labels takes longer than the increment.
+	known atomic.Pointer[sync.Map]
 }
 
 type commitKey struct {
@@ -45,6 +46,7 @@ func newCommitTimes(r *prometheus.Registry) (*commitTimes, error) {
 		asked:   counter("etcd_requests_total", "Writes to the store, by operation and type."),
 		failing: counter("etcd_request_errors_total", "Writes that the store could not do, by operation and type; conflicts are none."),
 	}
+	t.known.Store(&sync.Map{})
 	for _, c := range []prometheus.Collector{t.took, t.asked, t.failing} {
 		if err := r.Register(c); err != nil {
 			return nil, err
@@ -78,20 +80,29 @@ func failed(err error) bool {
 }
 
 func (t *commitTimes) of(key commitKey) *commitSeries {
-	if known, ok := t.known.Load(key); ok {
+	all := t.known.Load()
+	if known, ok := all.Load(key); ok {
 		return known.(*commitSeries)
 	}
 	of := schema.ParseGroupResource(key.resource)
 	labels := []string{operations[key.op], of.Group, of.Resource}
 	series := &commitSeries{t.took.WithLabelValues(labels...), t.asked.WithLabelValues(labels...), t.failing.WithLabelValues(labels...)}
-	t.known.Store(key, series)
+	all.Store(key, series) // not into the cache after a reset, if there was one meanwhile
 	return series
+}
+
+// reset removes all series.
+func (t *commitTimes) reset() {
+	t.took.Reset()
+	t.asked.Reset()
+	t.failing.Reset()
+	t.known.Store(&sync.Map{})
 }
 
 // forget removes the series of a type.
 func (t *commitTimes) forget(of schema.GroupResource) {
 	for op := range operations {
-		t.known.Delete(commitKey{op, of.String()})
+		t.known.Load().Delete(commitKey{op, of.String()})
 	}
 	labels := prometheus.Labels{"group": of.Group, "resource": of.Resource}
 	t.took.DeletePartialMatch(labels)

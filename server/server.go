@@ -133,6 +133,7 @@ type Server struct {
 	metrics       *metrics
 	access        *accessMetrics
 	commits       *commitTimes
+	admissions    *admissionTimes
 	client        kubernetes.Interface // the server's own
 	services      services             // of webhooks
 	flows         *flows               // nil: without priority and fairness

@@ -23,6 +23,9 @@ func (a *Aggregator) CountUnavailable(name, reason string) {
 	a.unavailable.WithLabelValues(name, reason).Inc()
 }
 
+// ResetMetrics drops what CountUnavailable has counted.
+func (a *Aggregator) ResetMetrics() { a.unavailable.Reset() }
+
 // Describe implements prometheus.Collector.
 func (a *Aggregator) Describe(to chan<- *prometheus.Desc) {
 	to <- unavailableGauge
