@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"net"
 	"net/http"
 	"net/url"
@@ -13,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/transport"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 
@@ -82,19 +81,13 @@ func (b *Backend) sameConnections(other *Backend) bool {
 
 // newTransport returns a transport with upstream's settings, and with the client certificate that is valid when a connection is made.
 func (b *Backend) newTransport() (*http.Transport, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: b.service.Name + "." + b.service.Namespace + ".svc", InsecureSkipVerify: b.insecure}
+	config, err := transport.TLSConfigFor(&transport.Config{TLS: transport.TLSConfig{
+		ServerName: b.service.Name + "." + b.service.Namespace + ".svc", Insecure: b.insecure, CAData: b.bundle}})
+	if err != nil {
+		return nil, err
+	}
 	if b.owner.Certificate != nil {
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return b.owner.Certificate(), nil }
-	}
-	switch {
-	case len(b.bundle) == 0:
-	case b.insecure:
-		return nil, errors.New("specifying a root certificates file with the insecure flag is not allowed")
-	default:
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(b.bundle) {
-			return nil, errors.New("unable to load root certificates: unable to parse bytes as PEM block")
-		}
 	}
 	return utilnet.SetTransportDefaults(&http.Transport{
 		TLSClientConfig:     config,
