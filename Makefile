@@ -36,18 +36,20 @@ hot := github.com go.opentelemetry.io golang.org/x gopkg.in/evanphx gopkg.in/inf
 	k8s.io/apiserver k8s.io/component-base k8s.io/klog k8s.io/kube-openapi k8s.io/kubernetes/pkg k8s.io/kubernetes/plugin/pkg/auth k8s.io/streaming \
 	k8s.io/utils modernc.org sigs.k8s.io
 cold := github.com/antlr4-go github.com/coreos github.com/davecgh github.com/fsnotify github.com/fxamacker github.com/go-logr/logr/funcr \
-	github.com/go-openapi github.com/golang-migrate github.com/google/cel-go/checker github.com/google/cel-go/common/stdlib \
-	github.com/google/cel-go/ext github.com/google/cel-go/parser github.com/google/gnostic-models github.com/gorilla github.com/grpc-ecosystem \
-	github.com/json-iterator github.com/labstack github.com/moby github.com/modern-go github.com/prometheus/common github.com/prometheus/procfs \
-	$(module)/cmd $(module)/migrations $(module)/resources/files $(module)/resources/history $(module)/resources/imports $(module)/resources/views \
-	$(module)/server/aggregate $(module)/server/controlplane $(module)/server/discovery $(module)/server/health $(module)/server/pki $(module)/sqlstore/archive \
+	github.com/go-openapi github.com/golang-migrate github.com/google/cel-go/cel github.com/google/cel-go/checker github.com/google/cel-go/common/ast \
+	github.com/google/cel-go/common/stdlib github.com/google/cel-go/common/types/pb github.com/google/cel-go/ext github.com/google/cel-go/parser \
+	github.com/google/gnostic-models github.com/gorilla github.com/grpc-ecosystem github.com/json-iterator github.com/labstack github.com/moby \
+	github.com/modern-go github.com/prometheus/common github.com/prometheus/procfs $(module)/cmd $(module)/migrations $(module)/resources/files \
+	$(module)/resources/history $(module)/resources/imports $(module)/resources/upstream $(module)/resources/views $(module)/server/aggregate \
+	$(module)/server/controlplane $(module)/server/discovery $(module)/server/health $(module)/server/pki $(module)/sqlstore/archive \
 	$(module)/sqlstore/backup $(module)/sqlstore/etcd github.com/spf13 golang.org/x/net/html golang.org/x/net/internal golang.org/x/net/websocket \
-	golang.org/x/text k8s.io/apimachinery/pkg/util/proxy k8s.io/apiserver/pkg/admission/plugin/policy k8s.io/apiserver/pkg/apis \
-	k8s.io/apiserver/pkg/cel/library k8s.io/apiserver/pkg/server/options k8s.io/apiserver/pkg/storage/value k8s.io/apiserver/pkg/util/proxy \
-	k8s.io/apiserver/pkg/util/webhook k8s.io/apiserver/plugin \
-	k8s.io/kube-openapi/pkg/aggregator k8s.io/kube-openapi/pkg/builder k8s.io/kube-openapi/pkg/builder3 k8s.io/kube-openapi/pkg/schemamutation \
-	k8s.io/kubernetes/pkg/apis k8s.io/kubernetes/pkg/controller k8s.io/kubernetes/pkg/features k8s.io/kubernetes/pkg/quota \
-	k8s.io/kubernetes/pkg/printers k8s.io/kubernetes/pkg/serviceaccount k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy
+	golang.org/x/text k8s.io/apiextensions-apiserver/pkg/apiserver/conversion k8s.io/apimachinery/pkg/util/proxy \
+	k8s.io/apiserver/pkg/admission/plugin/policy k8s.io/apiserver/pkg/apis k8s.io/apiserver/pkg/cel/library k8s.io/apiserver/pkg/registry/generic \
+	k8s.io/apiserver/pkg/server/options k8s.io/apiserver/pkg/storage/value k8s.io/apiserver/pkg/util/proxy k8s.io/apiserver/pkg/util/webhook \
+	k8s.io/apiserver/plugin k8s.io/component-base/featuregate k8s.io/kube-openapi/pkg/aggregator k8s.io/kube-openapi/pkg/builder \
+	k8s.io/kube-openapi/pkg/builder3 k8s.io/kube-openapi/pkg/schemamutation k8s.io/kube-openapi/pkg/spec3 k8s.io/kubernetes/pkg/apis \
+	k8s.io/kubernetes/pkg/controller k8s.io/kubernetes/pkg/features k8s.io/kubernetes/pkg/quota k8s.io/kubernetes/pkg/printers \
+	k8s.io/kubernetes/pkg/serviceaccount k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy
 
 # These flags are for the program only. With per-package patterns, Go compiles every package again for each test binary: listing the packages of the
 # linter took two minutes longer, and running the tests of twenty packages that were already built took half a minute longer.
