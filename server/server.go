@@ -73,7 +73,7 @@ type Config struct {
 	MetricLimits MetricLimits
 	// IssuedTokens are given to users at TokensPath. Nil: there is no such path.
 	IssuedTokens *authn.IssuedTokens
-	// ExternalHost is the name by which clients reach the server, for /api. Empty: /api has the address that the client has used.
+	// ExternalHost is the name by which clients reach the server, for /api; it may have a port. Empty: /api has the address that the client has used.
 	ExternalHost string
 	// ServiceRange is the range of the Service kubernetes, which /api shows to clients with an address in the range. Nil: it does not.
 	ServiceRange *net.IPNet
@@ -254,9 +254,17 @@ func (s *Server) localAddress(r *http.Request) string {
 		return ""
 	}
 	if _, port, err := net.SplitHostPort(addr.String()); err == nil && s.ExternalHost != "" {
-		return net.JoinHostPort(s.ExternalHost, port)
+		return ExternalAddress(s.ExternalHost, port)
 	}
 	return addr.String()
+}
+
+// ExternalAddress returns the address of an external host, which may have a port of its own, as in kube-apiserver.
+func ExternalAddress(host, port string) string {
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // Handler returns the whole server as a handler, for tests with their own listener. They must call Close.

@@ -51,7 +51,7 @@ func (o *serviceOptions) addFlags(flags *pflag.FlagSet) {
 	flags.IPVar(&o.advertise, "advertise-address", nil,
 		"`address` of the endpoint of the Service kubernetes (default: the host of --listen, or the address of the default route)")
 	flags.StringVar(&o.external, "external-hostname", "",
-		"`host` that /api and the issuer's documents name for this server (default: an address)")
+		"`host`, or host:port, that /api and the issuer's documents name for this server (default: an address)")
 }
 
 // addReplacingFlags adds the flags that only the command kube-apiserver has.

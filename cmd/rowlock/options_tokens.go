@@ -2,9 +2,8 @@ package main
 
 import (
 	"cmp"
-	"fmt"
+	"context"
 	"log/slog"
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -115,33 +114,34 @@ func (o *tokenOptions) issued(keys *pki.TokenKeys) *builtin.Tokens {
 	return &builtin.Tokens{Generator: keys, MaxExpiration: o.maxExpiration, ExtendExpiration: o.extend}
 }
 
-// openID returns the discovery documents of the issuer. It returns nil if the issuer's URL does not allow discovery, as in kube-apiserver.
-func (o *tokenOptions) openID(keys *pki.TokenKeys, logger *slog.Logger) server.OpenID {
-	// The address is a placeholder: fill sets the actual one.
-	if _, err := o.provider(keys, net.JoinHostPort("localhost", "443")); err != nil {
-		logger.Info("the issuer of ServiceAccount tokens is not published", "reason", err)
+// openID returns the discovery documents of the issuer. It returns nil if the issuer's URL does not allow discovery, or if no URL can be made of the
+// external host, as in kube-apiserver.
+func (o *tokenOptions) openID(keys *pki.TokenKeys, host string, logger *slog.Logger) server.OpenID {
+	// The port is a placeholder: fill sets the actual one.
+	if _, err := o.provider(keys, host, 443); err != nil {
+		level := slog.LevelInfo // an issuer that is no URL is meant not to be published
+		if _, other := o.provider(keys, "", 443); other == nil {
+			level = slog.LevelWarn
+		}
+		logger.Log(context.Background(), level, "the issuer of ServiceAccount tokens and its keys are not published", "error", err)
 		return nil
 	}
 	o.documents = &tokenDocuments{keys: keys}
 	return o.documents
 }
 
-// fill creates the documents for a server with an address, or with a name if it has one.
-func (o *tokenOptions) fill(n controlplane.Network, name string) (err error) {
+// fill creates the documents for a server with an address, or with the host of openID if there is one.
+func (o *tokenOptions) fill(n controlplane.Network, host string) (err error) {
 	if o.documents == nil {
 		return nil
 	}
-	if name == "" && n.Address != nil {
-		name = n.Address.String()
+	if host == "" && n.Address != nil {
+		host = n.Address.String()
 	}
-	o.documents.OpenIDMetadataProvider, err = o.provider(o.documents.keys, net.JoinHostPort(cmp.Or(name, "localhost"), strconv.Itoa(n.Port)))
+	o.documents.OpenIDMetadataProvider, err = o.provider(o.documents.keys, host, n.Port)
 	return err
 }
 
-func (o *tokenOptions) provider(keys *pki.TokenKeys, address string) (serviceaccount.OpenIDMetadataProvider, error) {
-	provider, err := serviceaccount.NewOpenIDMetadataProvider(o.issuers[0], o.jwksURI, address, keys)
-	if err != nil {
-		return nil, fmt.Errorf("--service-account-issuer: %w", err)
-	}
-	return provider, nil
+func (o *tokenOptions) provider(keys *pki.TokenKeys, host string, port int) (serviceaccount.OpenIDMetadataProvider, error) {
+	return serviceaccount.NewOpenIDMetadataProvider(o.issuers[0], o.jwksURI, server.ExternalAddress(cmp.Or(host, "localhost"), strconv.Itoa(port)), keys)
 }

@@ -148,7 +148,7 @@ func (p *parts) newServer() (*server.Server, error) {
 
 		Logger:  p.logger,
 		Metrics: p.metrics, MetricLimits: o.metrics.limits(),
-		OpenID: o.tokens.openID(p.identity.keys, p.logger),
+		OpenID: o.tokens.openID(p.identity.keys, o.services.external, p.logger),
 		DefragmentHeap: func(forget bool, moved func(int) bool) {
 			p.store.DefragmentHeap(forget, moved)
 			p.definitions.Cool()

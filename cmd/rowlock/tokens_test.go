@@ -110,6 +110,31 @@ func (p *process) published(t *testing.T) (config map[string]any, keys string) {
 	return config, string(get("/openid/v1/jwks"))
 }
 
+// The external host may have a port of its own, as with kube-apiserver: a load balancer's. Where no address can be made of it, the documents of the
+// issuer are not served, and the rest is.
+func TestExternalHostname(t *testing.T) {
+	const host = "api.example.org:8443"
+	p := start(t, "--data-dir", t.TempDir(), "--external-hostname", host)
+	if config, _ := p.published(t); config["jwks_uri"] != "https://"+host+"/openid/v1/jwks" {
+		t.Errorf("the keys are at %s", config["jwks_uri"])
+	}
+	if api := p.path(t, "/api"); !strings.Contains(api, `"serverAddress":"`+host+`"`) {
+		t.Errorf("/api: %s", api)
+	}
+	p.end()
+	p = start(t, "--data-dir", t.TempDir(), "--external-hostname", "https://api.example.org")
+	if said := p.path(t, "/openid/v1/jwks"); !strings.Contains(said, "the server could not find the requested resource") {
+		t.Errorf("the keys are served: %s", said)
+	}
+	if ready := p.path(t, "/readyz"); !strings.Contains(ready, "readyz check passed") {
+		t.Errorf("it is not ready: %s", ready)
+	}
+	p.end()
+	if log := p.stderr.String(); !strings.Contains(log, "are not published") || !strings.Contains(log, "https://api.example.org") {
+		t.Errorf("the log: %s", log)
+	}
+}
+
 // A Pod that is created right after its namespace gets the ServiceAccount of the namespace, and its token.
 func TestPodsGetTokens(t *testing.T) {
 	p := start(t, "--data-dir", t.TempDir(), "--default-not-ready-toleration-seconds", "17", "--external-hostname", "api.example.org")
