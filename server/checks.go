@@ -53,7 +53,7 @@ func newHealth(path string, logger *slog.Logger, checks func(path string) []heal
 
 // checkOrder is kube-apiserver's order of checks and post-start hooks, of which a server may leave some out. Checks of keys have the place of "".
 var checkOrder = []string{"ping", "log", "loopback-serving-certificate", "etcd", "etcd-readiness", "", "informer-sync",
-	"start-apiserver-admission-initializer", "generic-apiserver-start-informers",
+	"start-encryption-provider-config-automatic-reload", "start-apiserver-admission-initializer", "generic-apiserver-start-informers",
 	"priority-and-fairness-config-consumer", "priority-and-fairness-filter", "max-in-flight-filter",
 	"storage-object-count-tracker-hook", "start-apiextensions-informers",
 	"start-apiextensions-controllers", "crd-informer-synced", "start-system-namespaces-controller",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync/atomic"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -49,7 +50,8 @@ func (e *entrance) begin(ctx context.Context) error {
 	remote.Issuers = o.tokens.issuers
 	if e.Entrance, err = server.NewEntrance(server.EntranceConfig{HTTP: o.http.server(&o.log), TLS: config, Logger: e.logger, Features: utilfeature.DefaultFeatureGate,
 		AllowsAnonymous: o.authentication.allowsAnonymous(remote.Anonymous(), o.authorization.allowsAnonymous()),
-		Database:        e.progress.Database, Objects: e.progress.Objects, Hooks: append(controlplane.Hooks(o.authorization.mayAskRBAC()), o.proxies.hooks()...), Unfair: !o.flow.fair}); err != nil {
+		Database:        e.progress.Database, Objects: e.progress.Objects, Unfair: !o.flow.fair,
+		Hooks: slices.Concat(controlplane.Hooks(o.authorization.mayAskRBAC()), o.proxies.hooks(), o.encryption.hooks())}); err != nil {
 		return err
 	}
 	if o.http.sharesPort {

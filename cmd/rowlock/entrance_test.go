@@ -135,7 +135,10 @@ func TestStartWithoutDatabase(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	args := []string{"--data-dir", t.TempDir(), "--datastore", c.URL(), "--listen", freeAddress(t)}
+	keys := filepath.Join(t.TempDir(), "encryption.yaml")
+	encryptSecrets(t, keys, "identity: {}")
+	args := []string{"--data-dir", t.TempDir(), "--datastore", c.URL(), "--listen", freeAddress(t),
+		"--encryption-provider-config", keys, "--encryption-provider-config-automatic-reload"}
 	p := start(t, args...)
 	a := newAsker(t, p.kubeconfig)
 	if code := p.end(); code != 0 {
@@ -150,8 +153,11 @@ func TestStartWithoutDatabase(t *testing.T) {
 		if response, body := a.ask(t, "/readyz?verbose"); response.StatusCode != 500 || !strings.Contains(body, "[-]etcd failed: the database cannot be used yet\n") {
 			t.Errorf("/readyz: %d %s", response.StatusCode, body)
 		}
-		if response, body := a.ask(t, "/livez"); response.StatusCode != 500 || !strings.Contains(body, "[-]poststarthook/rbac/bootstrap-roles failed: reason withheld\n") {
-			t.Errorf("/livez: %d %s", response.StatusCode, body)
+		response, body := a.ask(t, "/livez")
+		for _, hook := range []string{"rbac/bootstrap-roles", "start-encryption-provider-config-automatic-reload"} {
+			if response.StatusCode != 500 || !strings.Contains(body, "[-]poststarthook/"+hook+" failed: reason withheld\n") {
+				t.Errorf("/livez: %d %s", response.StatusCode, body)
+			}
 		}
 		if response, body := a.ask(t, "/api/v1/namespaces/default"); response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || !strings.Contains(body, `"reason":"ServiceUnavailable"`) {
 			t.Errorf("a namespace: %s %v %s", response.Status, response.Header, body)

@@ -14,7 +14,7 @@ import (
 
 // otherHooks are the post-start hooks of kube-apiserver that a server with the default flags does not have, with the reasons.
 var otherHooks = []string{
-	// kube-apiserver has them with flags: --proxy-client-cert-file, as here, --encryption-provider-config-automatic-reload, and
+	// kube-apiserver has them with flags, as here: --proxy-client-cert-file, --encryption-provider-config-automatic-reload, and
 	// --enable-priority-and-fairness=false.
 	"aggregator-reload-proxy-client-cert", "start-encryption-provider-config-automatic-reload", "max-in-flight-filter",
 	// It has them with gates that are off by default, CoordinatedLeaderElection and StorageVersionAPI, or with --peer-ca-file.

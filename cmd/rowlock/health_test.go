@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ poststarthook/apiservice-openapi-controller
 poststarthook/apiservice-openapiv3-controller
 shutdown`
 
-// The health checks are kube-apiserver's, in its order, also without priority and fairness and without a gate.
+// The health checks are kube-apiserver's, in its order, also without priority and fairness and without a gate, and with keys that are reloaded.
 func TestHealthChecks(t *testing.T) {
 	turnOnAgain(t, "UnknownVersionInteroperabilityProxy")
 	var hooks []string
@@ -61,10 +62,14 @@ func TestHealthChecks(t *testing.T) {
 		return name == "poststarthook/priority-and-fairness-config-consumer" || strings.Contains(name, "peer-endpoint")
 	})
 	unfair[slices.Index(unfair, "poststarthook/priority-and-fairness-filter")] = "poststarthook/max-in-flight-filter"
+	keys := filepath.Join(t.TempDir(), "encryption.yaml")
+	encryptSecrets(t, keys, "identity: {}")
+	reloaded := slices.Insert(slices.Clone(fair), slices.Index(fair, "informer-sync")+1, "poststarthook/start-encryption-provider-config-automatic-reload")
 	for _, c := range []struct {
 		args, want []string
 	}{
 		{nil, fair},
+		{[]string{"--encryption-provider-config", keys, "--encryption-provider-config-automatic-reload"}, slices.Insert(reloaded, 4, "kms-providers")},
 		{[]string{"--enable-priority-and-fairness=false", "--feature-gates", "UnknownVersionInteroperabilityProxy=false"}, unfair},
 	} {
 		p := start(t, append([]string{"--data-dir", t.TempDir()}, c.args...)...)
@@ -82,7 +87,7 @@ func TestHealthChecks(t *testing.T) {
 			want := slices.Clone(c.want)
 			if path != "/readyz" {
 				want = slices.DeleteFunc(want, func(name string) bool {
-					return name == "etcd-readiness" || name == "informer-sync" || name == "shutdown"
+					return name == "etcd-readiness" || name == "informer-sync" || name == "shutdown" || name == "kms-providers" && path == "/livez"
 				})
 				want = slices.Insert(want, 2, "loopback-serving-certificate")
 			}

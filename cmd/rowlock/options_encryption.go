@@ -105,6 +105,14 @@ func (o *encryptionOptions) open(ctx context.Context) (e encryption, err error) 
 	return e, nil
 }
 
+// hooks are kube-apiserver's post-start hooks for a file that is read again. Here open has begun to do so.
+func (o *encryptionOptions) hooks() []string {
+	if !o.reload {
+		return nil
+	}
+	return []string{"start-encryption-provider-config-automatic-reload"}
+}
+
 // missing tells whether a KMS plugin does not answer.
 func (e encryption) missing() bool {
 	r := &http.Request{} // the checks take nothing but its context, and limit their time themselves

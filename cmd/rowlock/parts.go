@@ -173,6 +173,7 @@ func (p *parts) newServer() (*server.Server, error) {
 		return nil, err
 	}
 	srv.Finish(o.proxies.hooks()...)
+	srv.Finish(o.encryption.hooks()...)
 	p.identity.secrets.Server = srv
 	return srv, nil
 }
