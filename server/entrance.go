@@ -41,6 +41,8 @@ type EntranceConfig struct {
 	// Database and Objects return the error to report as long as the database is unusable, and as long as not all objects are in memory. Anybody
 	// may read their text. Nil: no error.
 	Database, Objects func() error
+	// KeyChecks as in Config.
+	KeyChecks []health.Check
 	// Hooks are the post-start hooks besides those of the server.
 	Hooks []string
 	// Unfair as in Config.
@@ -221,6 +223,9 @@ func (e *Entrance) checks(path string) []health.Check {
 		return health.Check{Name: name, Run: func(*http.Request) error { return errNotDone }}
 	}
 	checks := append([]health.Check{health.Ping}, storeChecks(path, told("etcd", e.Database))...)
+	if path != "livez" {
+		checks = append(checks, e.KeyChecks...)
+	}
 	checks = append(checks, toCome("autoregister-completion"), health.Finished("log"))
 	if path == "readyz" {
 		checks = append(checks, told("informer-sync", e.Objects))

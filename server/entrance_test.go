@@ -18,6 +18,7 @@ import (
 
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/controlplane"
+	"github.com/rowlock/rowlock/server/health"
 	"github.com/rowlock/rowlock/server/servertest"
 )
 
@@ -93,6 +94,34 @@ func TestHealthBeforeTheStart(t *testing.T) {
 			if !slices.Contains(all, name) {
 				t.Errorf("%s: %s comes later only", tc.path, name)
 			}
+		}
+	}
+}
+
+// The checks of keys run before there is a server, too. /livez does not have them.
+func TestKeyChecksBeforeTheStart(t *testing.T) {
+	away := true
+	e := newEntrance(t, func(c *server.EntranceConfig) {
+		c.KeyChecks = []health.Check{{Name: "kms-provider-0", Run: func(*http.Request) error {
+			if away {
+				return errors.New("the plugin does not answer")
+			}
+			return nil
+		}}}
+	})
+	for _, c := range []struct {
+		path string
+		away bool
+		want string
+	}{
+		{"/readyz", true, "[+]etcd-readiness ok\n[-]kms-provider-0 failed: reason withheld\n[-]informer-sync failed"},
+		{"/healthz", true, "[+]etcd ok\n[-]kms-provider-0 failed: reason withheld\n[-]poststarthook/"},
+		{"/readyz", false, "[+]etcd-readiness ok\n[+]kms-provider-0 ok\n[-]informer-sync failed"},
+		{"/livez", true, "[+]etcd ok\n[-]poststarthook/"},
+	} {
+		away = c.away
+		if body := get(e, c.path+"?verbose", "").Body.String(); !strings.Contains(body, c.want) {
+			t.Errorf("%s: no %q in %s", c.path, c.want, body)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rowlock/rowlock/server"
 	"github.com/rowlock/rowlock/server/controlplane"
+	"github.com/rowlock/rowlock/server/health"
 	"github.com/rowlock/rowlock/server/pki"
 	"github.com/rowlock/rowlock/sqlstore"
 )
@@ -23,6 +24,7 @@ type entrance struct {
 	*server.Entrance
 	options  *serveOptions
 	logger   *slog.Logger
+	keys     []health.Check // health checks of KMS plugins
 	progress sqlstore.Progress
 	secured  atomic.Pointer[tls.Config] // the certificates in use
 	listener net.Listener
@@ -50,7 +52,7 @@ func (e *entrance) begin(ctx context.Context) error {
 	remote.Issuers = o.tokens.issuers
 	if e.Entrance, err = server.NewEntrance(server.EntranceConfig{HTTP: o.http.server(&o.log), TLS: config, Logger: e.logger, Features: utilfeature.DefaultFeatureGate,
 		AllowsAnonymous: o.authentication.allowsAnonymous(remote.Anonymous(), o.authorization.allowsAnonymous()),
-		Database:        e.progress.Database, Objects: e.progress.Objects, Unfair: !o.flow.fair,
+		Database:        e.progress.Database, Objects: e.progress.Objects, KeyChecks: e.keys, Unfair: !o.flow.fair,
 		Hooks: slices.Concat(controlplane.Hooks(o.authorization.mayAskRBAC()), o.proxies.hooks(), o.encryption.hooks())}); err != nil {
 		return err
 	}

@@ -34,7 +34,6 @@ type parts struct {
 	metrics *prometheus.Registry
 
 	store        *sqlstore.Store
-	keys         []health.Check // health checks of KMS plugins
 	entrance     *entrance
 	auditor      *auditing.Auditor
 	authorizers  *authz.Authorizers
@@ -50,9 +49,9 @@ type parts struct {
 
 // assemble creates all parts on a store. The caller has to close the server, then the audit, and then the store. Background work of
 // the parts ends with serving.
-func (o *serveOptions) assemble(ctx, serving context.Context, store *sqlstore.Store, keys []health.Check, in *entrance, metrics *prometheus.Registry) (_ *parts, err error) {
+func (o *serveOptions) assemble(ctx, serving context.Context, store *sqlstore.Store, in *entrance, metrics *prometheus.Registry) (_ *parts, err error) {
 	logger := in.logger
-	p := &parts{options: o, logger: logger, metrics: metrics, store: store, keys: keys, entrance: in}
+	p := &parts{options: o, logger: logger, metrics: metrics, store: store, entrance: in}
 	if store.Shared() {
 		p.left = make(chan struct{})
 	}
@@ -136,7 +135,7 @@ func (p *parts) newServer() (*server.Server, error) {
 		Aggregator:      p.aggregator,
 		Audit:           p.auditor,
 		Checks:          []health.Check{health.Limited("etcd", p.store.Ready, clock.RealClock{}, p.logger)}, // see docs/operations.md
-		KeyChecks:       p.keys,
+		KeyChecks:       p.entrance.keys,
 		Authenticator:   p.identity.authenticator.User,
 		AllowsAnonymous: o.authentication.allowsAnonymous(p.identity.remote.Anonymous, o.authorization.allowsAnonymous()),
 		Authorizer:      p.authorizers,

@@ -64,7 +64,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 		return err
 	}
 	defer encryption.close()
-	in := &entrance{options: o, logger: logger}
+	in := &entrance{options: o, logger: logger, keys: encryption.checks}
 	defer in.close()
 	defer func() { err = in.stopped(ctx, damaged(err)) }()
 	// The store is opened first: it refuses to share a database with another process, whose certificates in the same
@@ -79,7 +79,7 @@ func serve(ctx context.Context, o *serveOptions, logger *slog.Logger, stdout io.
 	// (--shutdown-delay-duration).
 	serving, served := context.WithCancel(context.WithoutCancel(ctx))
 	defer served()
-	p, err := o.assemble(ctx, serving, store, encryption.checks, in, metrics)
+	p, err := o.assemble(ctx, serving, store, in, metrics)
 	if err != nil {
 		return err
 	}
