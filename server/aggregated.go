@@ -31,7 +31,7 @@ func (s *Server) passOn(c echo.Context) (answered bool, err error) {
 		defer cancel()
 		ctx = until
 		values, _, _ := s.requestValues(r, requestInfo(c))
-		own := s.metrics.underWay(values, requestInfo(c))
+		own := s.metrics.stream(values, requestInfo(c))
 		own.Dec() // which it is not, as in kube-apiserver
 		defer own.Inc()
 	}

@@ -29,7 +29,7 @@ type flows struct {
 	flowcontrol.Interface
 	feed      *flowFeed
 	known     *knownFlows
-	executing executing
+	executing *executing
 	estimate  flowrequest.WorkEstimatorFunc
 	waiting   byKind
 	access    *accessMetrics // has how long a request waits until it may proceed
@@ -48,7 +48,7 @@ func (s *Server) newFlows() (*flows, error) {
 	}
 	flowmetrics.Register()
 	upstream.KeepWaitingRatios()
-	f := &flows{waiting: s.metrics.inqueue, access: s.access, feed: newFlowFeed(s.ended), known: &knownFlows{known: map[flowKey]*knownFlow{}, levels: map[string]*levelQueues{}},
+	f := &flows{executing: &s.metrics.executing, waiting: s.metrics.inqueue, access: s.access, feed: newFlowFeed(s.ended), known: &knownFlows{known: map[flowKey]*knownFlow{}, levels: map[string]*levelQueues{}},
 		dumps: mux.NewPathRecorderMux("priority and fairness")}
 	f.Interface = upstream.NewFlows(f.feed, flowClient{}, seats, func(theirs fq.QueueSetFactory) fq.QueueSetFactory {
 		return levelQueuesFactory{theirs, f.known.built}
@@ -109,7 +109,15 @@ func (s *Server) withFlow(next echo.HandlerFunc) echo.HandlerFunc {
 // newFlowFilter returns upstream's filter for withFlow.
 func (s *Server) newFlowFilter() http.Handler {
 	if s.flows == nil {
-		return filters.WithMaxInFlightLimit(http.HandlerFunc(pass), max(s.MaxInFlight, 0), max(s.MaxMutatingInFlight, 0), longRunningRequest)
+		counted := func(w http.ResponseWriter, r *http.Request) {
+			if info := requestInfo(w.(*passing).c); !longRunning(info) {
+				kind := s.metrics.executing.of(info.Verb)
+				kind.add(1)
+				defer kind.add(-1)
+			}
+			pass(w, r)
+		}
+		return filters.WithMaxInFlightLimit(http.HandlerFunc(counted), max(s.MaxInFlight, 0), max(s.MaxMutatingInFlight, 0), longRunningRequest)
 	}
 	through := func(w http.ResponseWriter, r *http.Request) {
 		s.flows.executing.add(requestInfo(w.(*passing).c).Verb, 0) // sets the gauge again, which the filter has just set

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -230,15 +229,23 @@ var (
 	schemaHeader = http.CanonicalHeaderKey(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID)
 )
 
-// executing counts all requests in execution. Upstream's filter sets the same gauges, but knows only of the requests that have passed it: so the
-// gauges are set again after each time it has set them.
-type executing struct{ reads, writes atomic.Int64 }
+// executing counts all requests in execution.
+type executing struct{ reads, writes peak }
 
-func (e *executing) add(verb string, n int64) {
+func (e *executing) of(verb string) *peak {
 	switch verb {
 	case "get", "list", "watch":
-		flowmetrics.GetExecutingReadonlyConcurrency().Set(float64(e.reads.Add(n)))
-	default:
-		flowmetrics.GetExecutingMutatingConcurrency().Set(float64(e.writes.Add(n)))
+		return &e.reads
 	}
+	return &e.writes
+}
+
+// add also sets upstream's gauges. Upstream's filter sets them, too, but knows only of the requests that have passed it: so they are set again after
+// each time it has set them.
+func (e *executing) add(verb string, n int64) {
+	gauge, kind := flowmetrics.GetExecutingMutatingConcurrency(), e.of(verb)
+	if kind == &e.reads {
+		gauge = flowmetrics.GetExecutingReadonlyConcurrency()
+	}
+	gauge.Set(float64(kind.add(n)))
 }

@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -9,6 +11,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/rowlock/rowlock/resources/fastpath"
+	"github.com/rowlock/rowlock/server"
 )
 
 // executingReads returns a function for the reads in execution, as a share of the limit, since its last call.
@@ -94,5 +97,36 @@ func TestFlowSeriesOfQueues(t *testing.T) {
 		if strings.HasPrefix(line, "apiserver_flowcontrol_") && strings.HasSuffix(line, "NaN\n") {
 			t.Error(line)
 		}
+	}
+}
+
+// apiserver_current_inflight_requests is the largest number of requests that were executing at once since the last scrape, the scrapes among them.
+// Requests that wait for a seat do not count.
+func TestInflightRequests(t *testing.T) {
+	const inflight = `apiserver_current_inflight_requests{request_kind="readOnly"}`
+	for _, unfair := range []bool{false, true} {
+		t.Run(fmt.Sprint("unfair: ", unfair), func(t *testing.T) {
+			n := newNarrow(t, func(c *server.Config) { c.Unfair = unfair })
+			slowly := []<-chan *httptest.ResponseRecorder{n.send(t.Context(), "own", slow)}
+			<-n.store.waiting
+			if !unfair {
+				slowly = append(slowly, n.send(t.Context(), "own", quick))
+				n.until(1, 1)
+			}
+			n.metric(inflight)
+			if got := n.metric(inflight); got != 2 {
+				t.Errorf("one request and a scrape: %d", got)
+			}
+			close(n.store.release)
+			for _, answer := range slowly {
+				<-answer
+			}
+			if got := n.metric(inflight); got != 2 {
+				t.Errorf("since the last scrape: %d", got)
+			}
+			if got := n.metric(inflight); got != 1 {
+				t.Errorf("a scrape alone: %d", got)
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -27,7 +28,8 @@ import (
 type metrics struct {
 	requests, selfMade    *prometheus.CounterVec
 	durations, own, sizes *prometheus.HistogramVec
-	inflight, inqueue     byKind
+	executing             executing
+	inqueue               byKind
 	streams               *prometheus.GaugeVec
 	outgoing              *prometheus.GaugeVec
 	panics                prometheus.Counter
@@ -55,8 +57,7 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 		sizes: upstream.NewHistogramVec("apiserver_response_sizes",
 			"Sizes of answers to reads, in bytes.",
 			prometheus.ExponentialBuckets(1000, 10, 7), labelsWithoutDryRun()...),
-		inflight: newByKind("apiserver_current_inflight_requests", "Requests under way, watches apart."),
-		inqueue:  newByKind("apiserver_current_inqueue_requests", "Requests that wait for others."),
+		inqueue: newByKind("apiserver_current_inqueue_requests", "Requests that wait for others."),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_longrunning_requests",
 			Help: "Watches and other streams that are open."}, labelsWithoutDryRun()),
 		outgoing: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_requested_deprecated_apis",
@@ -70,7 +71,7 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 	built := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_openapi_documents_built_total",
 		Help: "OpenAPI documents that were built because no prepared one fits the served versions and features."},
 		func() float64 { return float64(builtDocuments()) })
-	all := []prometheus.Collector{built, m.requests, m.selfMade, m.durations, m.own, m.sizes, m.inflight, m.inqueue, m.streams, m.outgoing, m.panics, m.fallbacks,
+	all := []prometheus.Collector{built, m.requests, m.selfMade, m.durations, m.own, m.sizes, m.executing.reads.gauge("readOnly"), m.executing.writes.gauge("mutating"), m.inqueue, m.streams, m.outgoing, m.panics, m.fallbacks,
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
 	all = append(all, upstream.CountClientRequests()...)
 	for _, path := range fastpath.All() {
@@ -153,15 +154,17 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 			s.trimmer.busy()
 		}
 		values, served, counts := s.requestValues(c.Request(), info)
-		gauge := s.metrics.underWay(values, info)
-		gauge.Inc()
-		defer func() {
-			if later := laterOf(c); later != nil {
-				later.Do(func(any) { gauge.Dec() })
-				return
-			}
-			gauge.Dec()
-		}()
+		if longRunning(info) {
+			gauge := s.metrics.stream(values, info)
+			gauge.Inc()
+			defer func() {
+				if later := laterOf(c); later != nil {
+					later.Do(func(any) { gauge.Dec() })
+					return
+				}
+				gauge.Dec()
+			}()
+		}
 		err := next(c)
 		counts = counts && !requestctx.Forwarded(c.Request().Context())
 		if err != nil {
@@ -195,11 +198,8 @@ func (s *Server) withMetrics(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// underWay returns the gauge for a request in flight.
-func (m *metrics) underWay(values []string, info *genericapirequest.RequestInfo) prometheus.Gauge {
-	if !longRunning(info) {
-		return m.inflight.of(info.Verb)
-	}
+// stream returns the gauge for a long-running request.
+func (m *metrics) stream(values []string, info *genericapirequest.RequestInfo) prometheus.Gauge {
 	values = withoutDryRun(values)
 	if info.IsResourceRequest {
 		values[5] = scopeOf(info) // as kube-apiserver, which uses pathScope only for finished requests
@@ -272,4 +272,26 @@ func (k byKind) of(verb string) prometheus.Gauge {
 		return k.reads
 	}
 	return k.writes
+}
+
+// peak is a number of requests, and the largest that it has been since the last scrape. kube-apiserver takes the largest of the last second, for
+// which an idle server would have to wake up every second.
+type peak struct{ now, most atomic.Int64 }
+
+func (p *peak) add(n int64) (now int64) {
+	now = p.now.Add(n)
+	for most := p.most.Load(); now > most && !p.most.CompareAndSwap(most, now); {
+		most = p.most.Load()
+	}
+	return now
+}
+
+// gauge returns apiserver_current_inflight_requests for a kind of requests.
+func (p *peak) gauge(kind string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "apiserver_current_inflight_requests",
+		Help:        "Largest number of requests in execution at once since the last scrape; watches count until they are initialized.",
+		ConstLabels: prometheus.Labels{"request_kind": kind}}, func() float64 {
+		now := p.now.Load()
+		return float64(max(now, p.most.Swap(now)))
+	})
 }
