@@ -39,6 +39,7 @@ type flows struct {
 
 // newFlows returns nil when priority and fairness is disabled. flows works until ended is closed.
 func (s *Server) newFlows() (*flows, error) {
+	flowmetrics.Register() // the filter without priority and fairness has metrics among them, too
 	if s.Unfair {
 		return nil, nil
 	}
@@ -46,7 +47,6 @@ func (s *Server) newFlows() (*flows, error) {
 	if seats == 0 {
 		return nil, errors.New("invalid configuration: MaxRequestsInFlight=0 and MaxMutatingRequestsInFlight=0; they must add up to something positive")
 	}
-	flowmetrics.Register()
 	upstream.KeepWaitingRatios()
 	f := &flows{executing: &s.metrics.executing, waiting: s.metrics.inqueue, access: s.access, feed: newFlowFeed(s.ended), known: &knownFlows{known: map[flowKey]*knownFlow{}, levels: map[string]*levelQueues{}},
 		dumps: mux.NewPathRecorderMux("priority and fairness")}

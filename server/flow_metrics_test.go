@@ -130,3 +130,17 @@ func TestInflightRequests(t *testing.T) {
 		})
 	}
 }
+
+// Without priority and fairness there are the metrics of requests in execution, as with kube-apiserver, and no durations of the missing filter.
+func TestMetricsWithoutFlows(t *testing.T) {
+	h := newServer(t, func(c *server.Config) { c.Unfair = true }).Handler()
+	get(h, quick, "known")
+	body := get(h, "/metrics", "known").Body.String()
+	if want := `apiserver_flowcontrol_read_vs_write_current_requests_count{phase="executing",request_kind="readOnly"}`; !strings.Contains(body, want) {
+		t.Errorf("there is no %s", want)
+	}
+	const filter = `apiserver_request_filter_duration_seconds_count{filter="`
+	if !strings.Contains(body, filter+`authentication"} 2`) || strings.Contains(body, filter+"priorityandfairness") {
+		t.Errorf("filters: %s", body)
+	}
+}

@@ -16,6 +16,7 @@ type accessMetrics struct {
 	users, authentications, authorizations *prometheus.CounterVec
 	authenticating, authorizing, filtering *prometheus.HistogramVec
 	impersonation                          string // the label of that filter
+	unfair                                 bool   // there is no priority and fairness
 	// looked has the counters and histograms in use. They are looked up once, until a reset, and not for each request.
 	looked atomic.Pointer[accessSeries]
 }
@@ -28,7 +29,8 @@ type accessSeries struct {
 	filters                               filterTimes
 }
 
-// filterTimes are the durations of the filters before the handler. The labels are kube-apiserver's names of its filters.
+// filterTimes are the durations of the filters before the handler. The labels are kube-apiserver's names of its filters. flow is nil without priority
+// and fairness.
 type filterTimes struct {
 	authentication, audit, impersonation, flow, authorization prometheus.Observer
 }
@@ -51,8 +53,8 @@ func (o outcome) took(d time.Duration) {
 // accessBuckets are kube-apiserver's, in seconds.
 var accessBuckets = prometheus.ExponentialBuckets(0.001, 2, 15)
 
-func newAccessMetrics(r *prometheus.Registry, impersonation string) (*accessMetrics, error) {
-	m := &accessMetrics{impersonation: impersonation,
+func newAccessMetrics(r *prometheus.Registry, impersonation string, unfair bool) (*accessMetrics, error) {
+	m := &accessMetrics{impersonation: impersonation, unfair: unfair,
 		users: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authenticated_user_requests",
 			Help: "Counter of authenticated requests broken out by username."}, []string{"username"}),
 		authentications: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authentication_attempts", Help: "Counter of authenticated attempts."},
@@ -81,7 +83,10 @@ func newAccessMetrics(r *prometheus.Registry, impersonation string) (*accessMetr
 // look looks the counters and histograms up.
 func (m *accessMetrics) look() {
 	filter := m.filtering.WithLabelValues
-	filters := filterTimes{filter("authentication"), filter("audit"), filter(m.impersonation), filter("priorityandfairness"), filter("authorization")}
+	filters := filterTimes{authentication: filter("authentication"), audit: filter("audit"), impersonation: filter(m.impersonation), authorization: filter("authorization")}
+	if !m.unfair {
+		filters.flow = filter("priorityandfairness")
+	}
 	authentication := func(result string) outcome {
 		return outcome{m.authentications.WithLabelValues(result), m.authenticating.WithLabelValues(result), filters.authentication}
 	}

@@ -11,7 +11,7 @@ import (
 
 // BenchmarkSteps measures the timing of the filters that one request passes.
 func BenchmarkSteps(b *testing.B) {
-	access, err := newAccessMetrics(prometheus.NewRegistry(), "impersonation")
+	access, err := newAccessMetrics(prometheus.NewRegistry(), "impersonation", false)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -214,7 +214,7 @@ func (s *Server) newCounts() (err error) {
 	if s.Features.Enabled(features.ConstrainedImpersonation) {
 		impersonation = "constrainedimpersonation"
 	}
-	if s.access, err = newAccessMetrics(s.Metrics, impersonation); err != nil {
+	if s.access, err = newAccessMetrics(s.Metrics, impersonation, s.Unfair); err != nil {
 		return err
 	}
 	if s.commits, err = newCommitTimes(s.Metrics); err != nil {
