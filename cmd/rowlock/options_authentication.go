@@ -40,7 +40,7 @@ func (o *authenticationOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.WebhookConfigFile, "authentication-token-webhook-config-file", "",
 		"kubeconfig `file` of a server that reviews tokens (TokenReview) which this server does not know")
 	flags.StringVar(&o.WebhookVersion, "authentication-token-webhook-version", "v1beta1", "`version` of the TokenReviews that it gets: v1 or v1beta1")
-	flags.DurationVar(&o.WebhookCacheTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long its answers are cached")
+	flags.DurationVar(&o.WebhookCacheTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long its answers are cached; 0: it is called for each request")
 	flags.BoolVar(&o.Bootstrap, "enable-bootstrap-token-auth", false,
 		"accept the tokens of Secrets of type bootstrap.kubernetes.io/token in kube-system, with which nodes join")
 }

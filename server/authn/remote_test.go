@@ -274,6 +274,13 @@ func checkTokenWebhook(t *testing.T, version string) {
 	if got := ask(r, "bad"); !strings.HasPrefix(got, "nobody") || asked != 2 {
 		t.Errorf("is %s, asked %d times", got, asked)
 	}
+	uncached := remote(t, authn.RemoteOptions{WebhookConfigFile: hookFile(t, hook), WebhookVersion: version})
+	for range 2 {
+		ask(uncached, "good")
+	}
+	if asked != 4 {
+		t.Errorf("without a cache, it was asked %d times for two requests", asked-2)
+	}
 	// A token for another audience is refused.
 	a, err := authn.New(authn.Options{Remote: r, Audiences: []string{issuer}})
 	if err != nil {
