@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -129,17 +130,7 @@ func (c *namespaces) emptyOf(ctx context.Context, t *resources.Type, in target, 
 	if err != nil || before.Count(in.name, "") == 0 {
 		return err
 	}
-	var grace time.Duration
-	var deleters errgroup.Group
-	deleters.SetLimit(contentDeleters)
-	before.Ascend(in.name, "", func(o *resources.Object) bool {
-		grace = max(grace, graceOf(o))
-		if deletable(o) {
-			deleters.Go(func() error { return c.deleteObject(ctx, t, o, in.valid) })
-		}
-		return ctx.Err() == nil
-	})
-	err = deleters.Wait()
+	grace, err := c.deleteAll(ctx, t, before, in)
 	after, serr := c.store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.MostRecent, Namespace: in.name})
 	if serr != nil {
 		return errors.Join(err, serr)
@@ -150,6 +141,33 @@ func (c *namespaces) emptyOf(ctx context.Context, t *resources.Type, in target, 
 	}
 	rest.grace = max(rest.grace, grace)
 	return err
+}
+
+// deleteAll deletes the objects of a type, and returns the longest grace period among them. Its error is that of the first object by
+// name that could not be deleted, whichever failed first: it is shown in a condition, which would otherwise change with each attempt.
+func (c *namespaces) deleteAll(ctx context.Context, t *resources.Type, all resources.Snapshot, in target) (grace time.Duration, err error) {
+	var deleters errgroup.Group
+	deleters.SetLimit(contentDeleters)
+	var mu sync.Mutex
+	var failed string
+	all.Ascend(in.name, "", func(o *resources.Object) bool {
+		grace = max(grace, graceOf(o))
+		if deletable(o) {
+			deleters.Go(func() error {
+				if derr := c.deleteObject(ctx, t, o, in.valid); derr != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					if err == nil || o.Name < failed {
+						err, failed = derr, o.Name
+					}
+				}
+				return nil
+			})
+		}
+		return ctx.Err() == nil
+	})
+	_ = deleters.Wait() // they return no errors
+	return grace, err
 }
 
 // complain records that objects of a type should be gone.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/apis/core"
@@ -37,11 +38,9 @@ type namespaces struct {
 
 // ending is a namespace that is being deleted.
 type ending struct {
-	// reviewDue: a review of the remaining content is scheduled.
-	reviewDue bool
 	// askAgain is the interval until objects of another server are checked again; 0: they were not checked yet.
 	askAgain time.Duration
-	// askDue is when that check is due, if one is scheduled.
+	// askDue is when that check is due.
 	askDue time.Time
 }
 
@@ -112,12 +111,20 @@ func (c *namespaces) observeNamespace(e *resources.Event) {
 	case isDeleting(e.Object.Data):
 		if c.ending[name] == nil {
 			c.ending[name] = &ending{}
+		} else if e.Op == resources.Update && sameSpec(e.Object, e.Prev) {
+			return // its own writes of the status above all: after a failed deletion, they would cut short the wait
 		}
 	default:
 		delete(c.ended, name)
 		return
 	}
 	c.queue.Add(name)
+}
+
+// sameSpec tells whether two states of a namespace have the same spec. It is all that changes for this controller while the namespace
+// is being deleted.
+func sameSpec(a, b *resources.Object) bool {
+	return b != nil && gjson.GetBytes(a.Data, "spec").Raw == gjson.GetBytes(b.Data, "spec").Raw
 }
 
 // end records the end of a namespace, and forgets those that ended long ago.
@@ -150,8 +157,7 @@ func (c *namespaces) observeContent(e *resources.Event) {
 	switch {
 	case e.Op == resources.Create && (n != nil || c.endedLately(name)), n != nil && c.last(e.Object.Key):
 		c.queue.Add(name)
-	case n != nil && !n.reviewDue:
-		n.reviewDue = true
+	case n != nil:
 		c.queue.addAfter(name, reviewAfter)
 	}
 }
@@ -164,7 +170,6 @@ func (c *namespaces) last(gone resources.Key) bool {
 
 // sync does the next step of deleting a namespace.
 func (c *namespaces) sync(ctx context.Context, name string) error {
-	c.reviewed(name)
 	t, ok := c.registry.Catalog().Type(namespacesResource)
 	if !ok {
 		return nil
@@ -216,24 +221,19 @@ func (c *namespaces) sweep(ctx context.Context, t *resources.Type, name string) 
 	return errors.Join(c.empty(ctx, c.target(t, name, "", time.Time{})).failures...)
 }
 
-// reviewed records that the content is being reviewed: a later change needs another review.
-func (c *namespaces) reviewed(name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n := c.ending[name]; n != nil {
-		n.reviewDue = false
-	}
-}
-
 // askAgain schedules another check of the objects of other servers.
 func (c *namespaces) askAgain(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n := c.ending[name]; n != nil && !time.Now().Before(n.askDue) {
+	n := c.ending[name]
+	if n == nil {
+		return
+	}
+	if !time.Now().Before(n.askDue) {
 		n.askAgain = min(max(askAgainFirst, 2*n.askAgain), askAgain)
 		n.askDue = time.Now().Add(n.askAgain)
-		c.queue.addAfter(name, n.askAgain)
 	}
+	c.queue.addAfter(name, time.Until(n.askDue))
 }
 
 // update changes the namespace through a subresource, if it still exists.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -214,27 +215,32 @@ func TestNamespaceStraggler(t *testing.T) {
 	c.gone(c.thing("straggler", in("doomed")))
 }
 
-// If the objects of one type cannot be deleted, those of others are, and the type is retried.
-func TestNamespaceFailure(t *testing.T) {
-	c := newCluster(t)
-	var broken atomic.Bool
-	broken.Store(true)
+// refuseDeletion makes deletions of a type's objects fail with the error that refuse returns for their names.
+func (c *cluster) refuseDeletion(resource string, refuse func(name string) error) {
 	groups := builtin.Groups()
 	for _, g := range groups {
 		for _, v := range g.Versions {
 			for _, typ := range v.Types {
-				if typ.ResourceName() == "secrets" {
-					typ.BeforeDelete = func(context.Context, string, *metav1.DeleteOptions) error {
-						if broken.Load() {
-							return errors.New("out of order")
-						}
-						return nil
-					}
+				if typ.ResourceName() == resource {
+					typ.BeforeDelete = func(_ context.Context, name string, _ *metav1.DeleteOptions) error { return refuse(name) }
 				}
 			}
 		}
 	}
 	c.registry.SetGroups(groups)
+}
+
+// If the objects of one type cannot be deleted, those of others are, and the type is retried.
+func TestNamespaceFailure(t *testing.T) {
+	c := newCluster(t)
+	var broken atomic.Bool
+	broken.Store(true)
+	c.refuseDeletion("secrets", func(string) error {
+		if broken.Load() {
+			return errors.New("out of order")
+		}
+		return nil
+	})
 	c.start()
 	ns := c.namespace("doomed")
 	c.create("secrets", &core.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "doomed"}})
@@ -249,6 +255,42 @@ func TestNamespaceFailure(t *testing.T) {
 		"NamespaceContentRemaining True SomeResourcesRemain: Some resources are remaining: secrets. has 1 resource instances",
 		"NamespaceFinalizersRemaining False ContentHasNoFinalizers: All content-preserving finalizers finished",
 	})
+	broken.Store(false)
+	c.gone(ns)
+}
+
+// The condition shows the error of the first object by name, also when that of another one comes first.
+func TestNamespaceFirstFailure(t *testing.T) {
+	c := newCluster(t)
+	var broken atomic.Bool
+	broken.Store(true)
+	failed := make(chan struct{})
+	once := sync.OnceFunc(func() { close(failed) })
+	c.refuseDeletion("secrets", func(name string) error {
+		if name == "a" {
+			<-failed
+		} else {
+			defer once()
+		}
+		if broken.Load() {
+			return fmt.Errorf("%s is out of order", name)
+		}
+		return nil
+	})
+	var first string
+	ns := c.namespace("doomed")
+	for _, name := range []string{"a", "b"} {
+		c.create("secrets", &core.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "doomed"}})
+	}
+	c.delete(ns, background)
+	c.start()
+	c.until("a failure", ns.Key, func(o *resources.Object) bool {
+		first = gjson.GetBytes(o.Data, `status.conditions.#(type=="NamespaceDeletionContentFailure").message`).Str
+		return first != ""
+	})
+	if got, want := first, "Failed to delete all resource types, 1 remaining: a is out of order"; got != want {
+		t.Errorf("first %q, want %q", got, want)
+	}
 	broken.Store(false)
 	c.gone(ns)
 }

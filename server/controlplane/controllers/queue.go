@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,16 +24,60 @@ type queue[T comparable] struct {
 	*workqueue.Typed[T]
 	limiter workqueue.TypedRateLimiter[T]
 	logger  *slog.Logger
+
+	mu sync.Mutex
+	// waiting has the items to be added later, each once. Otherwise an item that keeps failing would have more timers
+	// with each failure.
+	waiting map[T]*delayed
+}
+
+// delayed is the delay of an item.
+type delayed struct {
+	until time.Time
+	timer *time.Timer
 }
 
 func newQueue[T comparable](logger *slog.Logger) *queue[T] {
-	return &queue[T]{Typed: workqueue.NewTyped[T](), logger: logger,
+	return &queue[T]{Typed: workqueue.NewTyped[T](), logger: logger, waiting: map[T]*delayed{},
 		limiter: workqueue.NewTypedItemExponentialFailureRateLimiter[T](firstRetry, lastRetry)}
 }
 
-// addAfter adds an item after a delay. The item may be added earlier meanwhile.
+// addAfter adds an item after a delay, or earlier if an earlier addition is due. An item that a worker takes meanwhile no
+// longer waits: the worker reads the present state.
 func (q *queue[T]) addAfter(item T, d time.Duration) {
-	time.AfterFunc(d, func() { q.Add(item) }) // after the queue is shut down this does nothing
+	until := time.Now().Add(d)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	old := q.waiting[item]
+	if old != nil && !until.Before(old.until) {
+		return
+	}
+	if old != nil {
+		old.timer.Stop()
+	}
+	w := &delayed{until: until}
+	q.waiting[item] = w
+	w.timer = time.AfterFunc(d, func() {
+		q.mu.Lock()
+		due := q.waiting[item] == w
+		if due {
+			delete(q.waiting, item)
+		}
+		q.mu.Unlock()
+		if due {
+			q.Add(item) // after the queue is shut down this does nothing
+		}
+	})
+}
+
+// taken ends the delay of an item that a worker has taken.
+func (q *queue[T]) taken(item T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w := q.waiting[item]; w != nil {
+		w.timer.Stop()
+		delete(q.waiting, item)
+	}
 }
 
 // work handles the items with a number of workers until ctx ends. It retries items that fail.
@@ -56,6 +101,7 @@ func (q *queue[T]) work(ctx context.Context, workers int, do func(context.Contex
 
 func (q *queue[T]) one(ctx context.Context, item T, do func(context.Context, T) error) {
 	defer q.Done(item)
+	q.taken(item)
 	if ctx.Err() != nil {
 		return
 	}
