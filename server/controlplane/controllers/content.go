@@ -28,7 +28,7 @@ var errOtherNamespace = errors.New("the namespace is another one")
 
 // remaining describes the content that is left in a namespace, and the errors of deleting it.
 type remaining struct {
-	// count has the number of objects by type.
+	// count has the number of objects by type, except for types with failed deletions.
 	count map[schema.GroupResource]int
 	// finalizers has, for each finalizer, the number of objects that it keeps.
 	finalizers map[string]int
@@ -81,7 +81,8 @@ func (c *namespaces) target(t *resources.Type, name string, uid types.UID, delet
 }
 
 // empty deletes the content of a namespace. Pods come first, and the other objects only when the pods are gone, so that
-// pods do not outlive the objects that protect them (KEP-5080). Objects that no client sees, because all versions of their
+// pods do not outlive the objects that protect them (KEP-5080). Pods whose deletion fails hold up nothing: the other objects are deleted
+// at once, as by kube-controller-manager, which may run beside this controller. Objects that no client sees, because all versions of their
 // type are proxied to another server, do not count, as in kube-controller-manager.
 func (c *namespaces) empty(ctx context.Context, in target) *remaining {
 	catalog := c.registry.Catalog()
@@ -124,23 +125,27 @@ func (c *namespaces) empty(ctx context.Context, in target) *remaining {
 	return rest
 }
 
-// emptyOf deletes the objects of a type, and counts those that stay. A failed deletion does not stop the others.
+// emptyOf deletes the objects of a type, and counts those that stay. A failed deletion does not stop the others, but nothing is counted
+// then, as in kube-controller-manager.
 func (c *namespaces) emptyOf(ctx context.Context, t *resources.Type, in target, rest *remaining) error {
 	before, err := c.store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.MostRecent, Namespace: in.name})
 	if err != nil || before.Count(in.name, "") == 0 {
 		return err
 	}
 	grace, err := c.deleteAll(ctx, t, before, in)
-	after, serr := c.store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.MostRecent, Namespace: in.name})
-	if serr != nil {
-		return errors.Join(err, serr)
-	}
 	grace = max(0, grace-time.Since(in.deletedAt))
-	if kept := rest.add(t, after, in.name); err == nil && !kept && grace == 0 && rest.count[t.GroupResource] > 0 {
+	rest.grace = max(rest.grace, grace)
+	if err != nil {
+		return err
+	}
+	after, err := c.store.Snapshot(ctx, t.ResourceName(), resources.At{Match: resources.MostRecent, Namespace: in.name})
+	if err != nil {
+		return err
+	}
+	if kept := rest.add(t, after, in.name); !kept && grace == 0 && rest.count[t.GroupResource] > 0 {
 		rest.complain(t, in)
 	}
-	rest.grace = max(rest.grace, grace)
-	return err
+	return nil
 }
 
 // deleteAll deletes the objects of a type, and returns the longest grace period among them. Its error is that of the first object by

@@ -252,10 +252,42 @@ func TestNamespaceFailure(t *testing.T) {
 		"NamespaceDeletionDiscoveryFailure False ResourcesDiscovered: All resources successfully discovered",
 		"NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions: All legacy kube types successfully parsed",
 		"NamespaceDeletionContentFailure True ContentDeletionFailed: Failed to delete all resource types, 1 remaining: out of order",
-		"NamespaceContentRemaining True SomeResourcesRemain: Some resources are remaining: secrets. has 1 resource instances",
+		"NamespaceContentRemaining False ContentRemoved: All content successfully removed",
 		"NamespaceFinalizersRemaining False ContentHasNoFinalizers: All content-preserving finalizers finished",
 	})
 	broken.Store(false)
+	c.gone(ns)
+}
+
+// A Pod whose deletion is refused keeps the namespace, and no other object in it.
+func TestNamespacePodRefused(t *testing.T) {
+	c := newCluster(t)
+	var broken atomic.Bool
+	broken.Store(true)
+	c.refuseDeletion("pods", func(string) error {
+		if broken.Load() {
+			return errors.New("not now")
+		}
+		return nil
+	})
+	c.start()
+	ns := c.namespace("doomed")
+	pod := c.create("pods", &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", Namespace: "doomed"}, Spec: podSpec()})
+	other := c.thing("other", in("doomed"))
+	kept := c.thing("kept", in("doomed"), withFinalizer("example.com/one"))
+	c.delete(ns, background)
+	c.gone(other)
+	c.untilConditions(ns, []string{
+		"NamespaceDeletionDiscoveryFailure False ResourcesDiscovered: All resources successfully discovered",
+		"NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions: All legacy kube types successfully parsed",
+		"NamespaceDeletionContentFailure True ContentDeletionFailed: Failed to delete all resource types, 1 remaining: not now",
+		"NamespaceContentRemaining True SomeResourcesRemain: Some resources are remaining: configmaps. has 1 resource instances",
+		"NamespaceFinalizersRemaining True SomeFinalizersRemain: Some content in the namespace has finalizers remaining: " +
+			"example.com/one in 1 resource instances",
+	})
+	c.stays(pod)
+	broken.Store(false)
+	c.edit(kept, withoutFinalizers)
 	c.gone(ns)
 }
 
