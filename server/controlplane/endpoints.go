@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -171,15 +172,21 @@ func fillEndpoints(e *core.Endpoints, groups []*endpointGroup) {
 	}
 }
 
-func fillSlice(e *discovery.EndpointSlice, g *endpointGroup) {
+// fillSlice writes a group into an EndpointSlice, and replaces its labels. As in kube-apiserver, which replaces a wrong slice as a whole,
+// a slice that changes also loses its annotations.
+func fillSlice(e *discovery.EndpointSlice, g *endpointGroup, labels map[string]string) {
+	was := e.DeepCopy()
 	e.AddressType = g.family
-	metav1.SetMetaDataLabel(&e.ObjectMeta, discoveryv1.LabelServiceName, serviceName)
+	e.Labels = labels
 	e.Endpoints = nil
 	for _, a := range g.addresses {
 		e.Endpoints = append(e.Endpoints, discovery.Endpoint{Addresses: []string{a},
 			Conditions: discovery.EndpointConditions{Ready: ptr.To(true)}})
 	}
 	e.Ports = []discovery.EndpointPort{{Name: ptr.To("https"), Protocol: ptr.To(corev1.ProtocolTCP), Port: &g.port}}
+	if !apiequality.Semantic.DeepEqual(was, e) {
+		e.Annotations = nil
+	}
 }
 
 // ensureEndpointSlice writes one group into the EndpointSlice with a number, or removes that slice when the group does
@@ -208,10 +215,11 @@ func (p *Plane) ensureEndpointSlice(ctx context.Context, t *resources.Type, numb
 			return errNotToBe
 		}
 		more = true
+		labels := map[string]string{discoveryv1.LabelServiceName: serviceName}
 		if number > 0 {
-			metav1.SetMetaDataLabel(&e.ObjectMeta, discoveryv1.LabelManagedBy, sliceManager)
+			labels[discoveryv1.LabelManagedBy] = sliceManager
 		}
-		fillSlice(e, groups[group])
+		fillSlice(e, groups[group], labels)
 		return nil
 	}
 	for {

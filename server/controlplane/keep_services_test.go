@@ -189,6 +189,35 @@ func TestEndpointSliceOfAnyNumber(t *testing.T) {
 	x.send("GET", path+"/kubernetes-2000000000", "", 200)
 }
 
+// Labels of others go from the EndpointSlices of the Service, and with them all annotations; annotations alone stay.
+func TestEndpointSliceLabels(t *testing.T) {
+	const path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
+	x := newRepairs(t)
+	all := []endpoint{{net.IPv4(192, 0, 2, 1), 443}, {net.IPv4(192, 0, 2, 2), 6443}}
+	for _, tt := range []struct{ metadata, annotations string }{
+		{`{"annotations":{"a":"b"}}`, `{"a":"b"}`},
+		{`{"labels":{"example.com/strange":"yes"}}`, ``},
+		{`{"labels":{"kubernetes.io/service-name":"other"},"annotations":{"a":"b"}}`, ``},
+	} {
+		for name, labels := range map[string]string{
+			path:        `{"kubernetes.io/service-name":"kubernetes"}`,
+			path + "-1": `{"endpointslice.kubernetes.io/managed-by":"rowlock","kubernetes.io/service-name":"kubernetes"}`,
+		} {
+			if err := x.p.ensureEndpoints(t.Context(), stuck(t, all...)); err != nil {
+				t.Fatal(err)
+			}
+			x.send("PATCH", name, `{"metadata":`+tt.metadata+`}`, 200)
+			if err := x.p.ensureEndpoints(t.Context(), stuck(t, all...)); err != nil {
+				t.Fatal(err)
+			}
+			got := x.send("GET", name, "", 200).Get("metadata")
+			if got.Get("labels").Raw != labels || got.Get("annotations").Raw != tt.annotations {
+				t.Errorf("%s has labels %s and annotations %s after %s", name, got.Get("labels").Raw, got.Get("annotations").Raw, tt.metadata)
+			}
+		}
+	}
+}
+
 // An EndpointSlice that finalizers keep is not removed again and again.
 func TestEndpointSliceWithFinalizer(t *testing.T) {
 	const path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
