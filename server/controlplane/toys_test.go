@@ -86,7 +86,14 @@ func (f fleet) owners() {
 	f.send("DELETE", toysIn(ns)+"/kept-toy", fmt.Sprintf(propagation, "Orphan"), 200)
 	f.gone(toyKey(ns, "kept-toy"))
 	f.until("an orphan", toyKey(ns, "of-kept-toy"), func(o *resources.Object) bool {
-		return o != nil && gjson.GetBytes(o.Data, "metadata.ownerReferences.#").Int() == 0
+		if o == nil {
+			return false
+		}
+		orphan := gjson.GetBytes(o.Data, "metadata.ownerReferences.#").Int() == 0
+		if fields := gjson.GetBytes(o.Data, "metadata.managedFields").Raw; strings.Contains(fields, "f:ownerReferences") == orphan || !strings.Contains(fields, "f:spec") {
+			f.Errorf("orphan %v: the owners of fields are %s", orphan, fields)
+		}
+		return orphan
 	})
 	f.stays(toyKey(ns, "of-kept-toy"), toyKey(ns, "of-of-toy"))
 

@@ -107,7 +107,12 @@ func TestOwnerInOtherNamespace(t *testing.T) {
 	c.gone(child)
 	told := map[string]string{}
 	for len(told) < 2 {
-		c.untilEvent(func(e gjson.Result) { told[e.Get("involvedObject.name").Str] = e.Get("message").Str })
+		c.untilEvent(func(e gjson.Result) {
+			told[e.Get("involvedObject.name").Str] = e.Get("message").Str
+			if by := e.Get("metadata.managedFields.0.manager").Str; by != "kube-controller-manager" {
+				t.Errorf("the field manager of an Event is %q", by)
+			}
+		})
 	}
 	want := map[string]string{
 		"role":  fmt.Sprintf(`ownerRef [v1/ConfigMap, namespace: , name: owner, uid: %s] does not exist in namespace ""`, uidOf(owner)),

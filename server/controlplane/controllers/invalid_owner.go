@@ -80,9 +80,14 @@ func (g *garbage) reportOne(ctx context.Context, s *suspects, o owner) {
 	if !ok || !eventsOK {
 		return
 	}
+	manager, err := events.ServerManager("")
+	if err != nil {
+		g.logger.Error("Events have no field manager", "error", err)
+		return
+	}
 	event := s.event(t, o, metav1.Now())
-	r := resources.CreateRequest{Type: events, Object: event}
-	_, err := g.pipeline.Create(collector.Request(ctx, "create", events, events.KeyOf(event.Namespace, event.Name)), &r)
+	r := resources.CreateRequest{Type: events, Object: manager.Create(event, fieldManager)}
+	_, err = g.pipeline.Create(collector.Request(ctx, "create", events, events.KeyOf(event.Namespace, event.Name)), &r)
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		g.logger.Info("an Event could not be written", "about", s.key.String(), "error", err)
 	}

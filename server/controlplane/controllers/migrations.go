@@ -239,7 +239,7 @@ func (c *migrations) write(ctx context.Context, m migration, edit func(now migra
 		if !edit(now) {
 			return nil
 		}
-		return manager.Update(old, now.StorageVersionMigration, "kube-controller-manager")
+		return manager.Update(old, now.StorageVersionMigration, fieldManager)
 	})
 }
 

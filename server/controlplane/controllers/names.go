@@ -48,6 +48,10 @@ type kind struct {
 	make func(Config) controller
 }
 
+// fieldManager is the field manager of what the server's own controllers write. In a cluster it is the beginning of kube-controller-manager's
+// User-Agent.
+const fieldManager = "kube-controller-manager"
+
 // kinds are all controllers. A new one needs an entry here, and either an observer (feed.go) with workers (queue.go) or a
 // package of kube-controller-manager's (package hosted).
 var kinds = []kind{

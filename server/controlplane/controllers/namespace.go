@@ -238,6 +238,10 @@ func (c *namespaces) askAgain(name string) {
 
 // update changes the namespace through a subresource, if it still exists.
 func (c *namespaces) update(ctx context.Context, t *resources.Type, subresource string, ns *core.Namespace, edit func(*core.Namespace)) error {
+	manager, err := t.ServerManager(subresource)
+	if err != nil {
+		return err
+	}
 	key := t.KeyOf("", ns.Name)
 	r := resources.UpdateRequest{Type: t, Name: ns.Name, UID: ns.UID,
 		Change: func(_ context.Context, existing runtime.Object, live *resources.Object) (runtime.Object, error) {
@@ -247,9 +251,9 @@ func (c *namespaces) update(ctx context.Context, t *resources.Type, subresource 
 			}
 			obj := old.DeepCopy()
 			edit(obj)
-			return obj, nil
+			return manager.Update(old, obj, fieldManager), nil
 		}}
-	_, _, err := c.pipeline.Update(namespaceController.Request(ctx, "update", t, key, subresource), &r)
+	_, _, err = c.pipeline.Update(namespaceController.Request(ctx, "update", t, key, subresource), &r)
 	return resources.UnlessGone(ctx, c.store, key, ns.UID, 0, err)
 }
 

@@ -103,8 +103,21 @@ func (g *garbage) change(ctx context.Context, t *resources.Type, key resources.K
 				return nil, resources.ErrNotFound
 			}
 			edit(m)
-			return obj, nil
+			return g.managed(t, existing, obj)
 		}}
 	_, _, err := g.pipeline.Update(collector.Request(ctx, "patch", t, key), &r)
 	return resources.UnlessGone(ctx, g.store, key, uid, 0, err)
+}
+
+// managed writes the managedFields that follow from changing existing into obj, where no webhook is needed for that.
+func (g *garbage) managed(t *resources.Type, existing, obj runtime.Object) (runtime.Object, error) {
+	served, ok := preferred(g.registry.Catalog(), t.GroupResource)
+	if !ok {
+		return obj, nil
+	}
+	manager, err := served.MetadataManager(existing)
+	if err != nil || manager == nil {
+		return obj, err
+	}
+	return manager.Update(existing, obj, fieldManager), nil
 }
