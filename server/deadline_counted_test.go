@@ -43,7 +43,7 @@ func TestEndedRequestsAreCounted(t *testing.T) {
 	}{
 		{"a client that leaves before the response", "POST", "", `{"metadata":{"name":"slow"}}`, nil, true, post, 1, 0},
 		{"a client that leaves during the response", "GET", "", "", func(cancel func()) { cancel() }, false, list, 1, 1},
-		{"a deadline during the response", "GET", "?timeout=50ms", "", func(func()) { time.Sleep(60 * time.Millisecond) }, false, list, 1, 1},
+		{"a deadline during the response", "GET", "?timeout=2s", "", func(func()) { time.Sleep(2200 * time.Millisecond) }, false, list, 1, 1},
 		{"no end", "GET", "", "", func(func()) {}, false, list, 0, 0},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())

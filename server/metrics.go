@@ -71,7 +71,7 @@ func newMetrics(r *prometheus.Registry, builtDocuments func() int64) (*metrics, 
 	built := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_openapi_documents_built_total",
 		Help: "OpenAPI documents that were built because no prepared one fits the served versions and features."},
 		func() float64 { return float64(builtDocuments()) })
-	all := []prometheus.Collector{built, m.requests, m.selfMade, m.durations, m.own, m.sizes, m.executing.reads.gauge("readOnly"), m.executing.writes.gauge("mutating"), m.inqueue, m.streams, m.outgoing, m.panics, m.fallbacks,
+	all := []prometheus.Collector{built, m.requests, m.selfMade, m.durations, m.own, m.sizes, &m.executing, m.inqueue, m.streams, m.outgoing, m.panics, m.fallbacks,
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
 	all = append(all, upstream.CountClientRequests()...)
 	for _, path := range fastpath.All() {
@@ -286,12 +286,20 @@ func (p *peak) add(n int64) (now int64) {
 	return now
 }
 
-// gauge returns apiserver_current_inflight_requests for a kind of requests.
-func (p *peak) gauge(kind string) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "apiserver_current_inflight_requests",
-		Help:        "Largest number of requests in execution at once since the last scrape; watches count until they are initialized.",
-		ConstLabels: prometheus.Labels{"request_kind": kind}}, func() float64 {
-		now := p.now.Load()
-		return float64(max(now, p.most.Swap(now)))
-	})
+// since returns the largest number since the last call.
+func (p *peak) since() float64 {
+	now := p.now.Load()
+	return float64(max(now, p.most.Swap(now)))
+}
+
+var inflight = prometheus.NewDesc("apiserver_current_inflight_requests",
+	"Largest number of requests in execution at once since the last scrape; watches count until they are initialized.", []string{"request_kind"}, nil)
+
+// Describe implements prometheus.Collector.
+func (e *executing) Describe(all chan<- *prometheus.Desc) { all <- inflight }
+
+// Collect implements prometheus.Collector.
+func (e *executing) Collect(all chan<- prometheus.Metric) {
+	all <- prometheus.MustNewConstMetric(inflight, prometheus.GaugeValue, e.reads.since(), "readOnly")
+	all <- prometheus.MustNewConstMetric(inflight, prometheus.GaugeValue, e.writes.since(), "mutating")
 }

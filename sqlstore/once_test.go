@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/rowlock/rowlock/resources"
+	"github.com/rowlock/rowlock/resources/storetest"
 )
 
 // toEarlierTables brings the closed file to the version before storedOnce, as an administrator does who goes back.
@@ -72,12 +73,22 @@ func TestStoredOnceAfterEarlierTables(t *testing.T) {
 		if n, err := readHistory(h.store); err != nil || n == 0 {
 			t.Errorf("round %d: %d updates, %v", round, n, err)
 		}
-		for _, o := range mustSnapshotObjects(t, h.store) { // the objects before these are in no row of changes after the floor
-			made := mustCommit(t, h.store, next(o))
-			mustCommit(t, h.store, next(made[0]))
+		for i, o := range mustSnapshotObjects(t, h.store) { // the objects before these are in no row of changes after the floor
+			if made := mustCommit(t, h.store, next(o)); i > 0 { // the first is not written again
+				mustCommit(t, h.store, next(made[0]))
+			}
 		}
 		if n, err := readHistory(h.store); err != nil || n == 0 {
 			t.Errorf("round %d, after updates: %d updates, %v", round, n, err)
+		}
+		h.clock.Step(2 * storetest.HistoryAge)
+		h.prune(t)
+		if n := h.sum(t, "SELECT count(*) FROM changes, meta WHERE changes.revision <= floor AND prev_data IS NOT NULL"); n != 0 {
+			t.Errorf("round %d: %d changes keep the object before them below the floor", round, n)
+		}
+		checkLog(t, h.store)
+		if err := updateOften(h.store, "another", 10); err != nil {
+			t.Fatal(err)
 		}
 		h.close(t)
 		h.wantSound(t, "after updates")

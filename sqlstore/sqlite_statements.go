@@ -31,11 +31,19 @@ FROM current o LEFT JOIN changes c ON o.data = '' AND c.revision = o.revision`
 	// sizeOfWindowSQL is how many bytes leave history when the floor is raised to a revision.
 	sizeOfWindowSQL = `SELECT coalesce(sum(size), 0) FROM changes WHERE revision > (SELECT floor FROM meta) AND revision <= $1`
 
+	// forgetPrevSQL removes the objects before the changes that leave history when the floor is raised to a revision. An
+	// object stays for as long as it is not written again, and must not keep an earlier value of a Secret.
+	forgetPrevSQL = `UPDATE changes SET size = max(0, size - octet_length(prev_data)), prev_data = NULL, prev_fields = NULL
+WHERE revision > (SELECT floor FROM meta) AND revision <= $1 AND prev_data IS NOT NULL`
+
 	// deletePastSQL deletes what history no longer needs when the floor is raised to a revision: the objects before the
-	// changes that leave it, and deletions. The last change of an object that exists stays.
+	// changes that leave it, deletions, and objects that are in current itself. The last change of another object that
+	// exists stays.
 	deletePastSQL = `DELETE FROM changes WHERE revision IN (
 SELECT c.prev_revision FROM changes c WHERE c.revision > (SELECT floor FROM meta) AND c.revision <= $1 AND c.prev_revision IS NOT NULL
-UNION ALL SELECT c.revision FROM changes c WHERE c.revision > (SELECT floor FROM meta) AND c.revision <= $1 AND c.op = 'delete')`
+UNION ALL SELECT c.revision FROM changes c WHERE c.revision > (SELECT floor FROM meta) AND c.revision <= $1 AND c.op = 'delete'
+UNION ALL SELECT c.revision FROM changes c JOIN current o ON o.resource = c.resource AND o.namespace = c.namespace AND o.name = c.name AND o.revision = c.revision
+WHERE c.revision > (SELECT floor FROM meta) AND c.revision <= min($1, (SELECT coalesce(inline, revision) FROM meta)) AND o.data <> '')`
 
 	// deleteLogSQL deletes all of history, but for the objects that exist.
 	deleteLogSQL = `DELETE FROM changes WHERE NOT EXISTS (SELECT 1 FROM current o

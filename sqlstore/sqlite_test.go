@@ -169,7 +169,7 @@ func TestQueryPlans(t *testing.T) {
 	h := newSQLiteHarness(t)
 	for name, statement := range map[string]string{
 		"putCurrent": putCurrentSQL, "deleteCurrent": deleteCurrentSQL, "insertChange": insertChangeSQL,
-		"selectHistory": selectHistorySQL, "selectWindow": selectWindowSQL, "sizeOfWindow": sizeOfWindowSQL, "deletePast": deletePastSQL,
+		"selectHistory": selectHistorySQL, "selectWindow": selectWindowSQL, "sizeOfWindow": sizeOfWindowSQL, "deletePast": deletePastSQL, "forgetPrev": forgetPrevSQL,
 		"selectDue": selectDueSQL, "selectNextDue": selectNextDueSQL,
 	} {
 		args := make([]any, strings.Count(statement, "$"))

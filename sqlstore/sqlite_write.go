@@ -267,8 +267,10 @@ func (d *sqliteDriver) deleteChanges(ctx context.Context, floor int64) (left int
 	if err := d.writer.QueryRowContext(ctx, sizeOfWindowSQL, floor).Scan(&freed); err != nil {
 		return 0, unavailable(err)
 	}
-	if _, err := d.writer.ExecContext(ctx, deletePastSQL, floor); err != nil {
-		return 0, unavailable(err)
+	for _, statement := range []string{forgetPrevSQL, deletePastSQL} {
+		if _, err := d.writer.ExecContext(ctx, statement, floor); err != nil {
+			return 0, unavailable(err)
+		}
 	}
 	if err := d.writer.QueryRowContext(ctx, updateFloorSQL, floor, freed).Scan(&left); err != nil {
 		return 0, unavailable(err)

@@ -232,7 +232,7 @@ func plainObject(r *Row, decode func(Row) error) error {
 
 // Objects calls visit for each object, of one resource or (if empty) of all, in the order of their keys.
 func (s *Source) Objects(ctx context.Context, resource string, visit func(Row) error) error {
-	const statement = "SELECT resource, namespace, name, revision, fields, coalesce(data, ''), expires FROM objects WHERE $1 = '' OR resource = $1 ORDER BY resource, namespace, name"
+	const statement = "SELECT resource, namespace, name, revision, fields, data, expires FROM objects WHERE $1 = '' OR resource = $1 ORDER BY resource, namespace, name"
 	rows, err := s.tx.QueryContext(ctx, statement, resource)
 	if err != nil {
 		return err

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"net"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -40,10 +43,14 @@ func TestLeavingTheEndpoints(t *testing.T) {
 		leaves.stop()
 		for {
 			connection, err := net.Dial("tcp", host.Host)
-			if err != nil {
+			if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) {
 				break
 			}
+			if err != nil {
+				t.Fatal(err)
+			}
 			connection.Close()
+			time.Sleep(time.Millisecond) // the server needs the processor, too
 		}
 		endpoints, err := client.CoreV1().Endpoints("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
 		if err != nil {

@@ -1,7 +1,7 @@
 -- An object is stored once, in the row of changes of its last write. That row stays in the table, below the floor, until the object is
 -- written again or deleted, and the change that did it is pruned. The table objects is now current: its column data is empty for such
--- an object. Objects of earlier releases, and of files that were filled by a restore or a move, have data, and no row of changes
--- after meta.floor; their next update has changes.prev_data. The view objects shows all objects as the table did.
+-- an object. Objects of earlier releases, and of files that were filled by a restore or a move, have data; if no row of changes after
+-- meta.floor has it as well, their next update has changes.prev_data. The view objects shows all objects as the table did.
 
 -- In views that servers made, the name must go on to mean the view.
 PRAGMA legacy_alter_table = ON;
@@ -11,7 +11,7 @@ PRAGMA legacy_alter_table = OFF;
 CREATE VIEW objects AS
 SELECT o.resource, o.namespace, o.name, o.revision, o.expires,
   CASE o.data WHEN '' THEN c.fields ELSE o.fields END AS fields,
-  CASE o.data WHEN '' THEN c.data ELSE o.data END AS data
+  coalesce(CASE o.data WHEN '' THEN c.data ELSE o.data END, '') AS data -- empty: the row of changes is lost
 FROM current o LEFT JOIN changes c ON o.data = '' AND c.revision = o.revision;
 
 -- Rows of the view are written as those of the table were. The server writes current and changes itself, except when it encrypts anew.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,23 +28,25 @@ func componentStatuses() *resources.Type {
 	t.StorageVersion = schema.GroupVersion{}
 	scheduler, manager := neighbour(10259), neighbour(10257)
 	t.Computed = func(ctx context.Context, s resources.Reader, q resources.ComputedQuery) (resources.ComputedPage, error) {
-		found := make([]runtime.Object, 0, 3)
+		asked := []component{{"scheduler", scheduler}, {"controller-manager", manager}, {"etcd-0", storeServer{ctx, s}}}
+		if q.Name != "" {
+			asked = slices.DeleteFunc(asked, func(c component) bool { return c.name != q.Name })
+		}
+		found := make([]runtime.Object, len(asked))
 		var checks sync.WaitGroup
-		for _, c := range []struct {
-			name string
-			componentstatus.Server
-		}{{"scheduler", scheduler}, {"controller-manager", manager}, {"etcd-0", storeServer{ctx, s}}} {
-			if q.Name != "" && q.Name != c.name {
-				continue
-			}
-			i := len(found)
-			found = append(found, nil)
+		for i, c := range asked {
 			checks.Go(func() { found[i] = componentStatus(c.name, c.Server) })
 		}
 		checks.Wait()
 		return resources.ComputedPage{Objects: found}, nil
 	}
 	return t
+}
+
+// component is a component with the check of its health.
+type component struct {
+	name string
+	componentstatus.Server
 }
 
 // neighbour is a component on this host. Its certificate is not verified, and it gets no data.

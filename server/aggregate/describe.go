@@ -228,11 +228,14 @@ func (d *description) current(name string) *openapi.Document {
 func (d *description) ask(ctx context.Context, name string) (*openapi.Document, error) {
 	within := forDescriptions
 	d.mu.Lock()
-	hash := d.v3[name]
-	if d.kept[name].Document != nil {
-		within.time /= 2 // which leaves the client, whose time is a minute as well, some for the cached document
-	}
+	hash, kept := d.v3[name], d.kept[name].Document != nil
 	d.mu.Unlock()
+	if until, ok := ctx.Deadline(); ok { // the client has to be there for the cached document, or the error, which others then get at once
+		left := time.Until(until)
+		if within.time = min(within.time, left-left/10); kept {
+			within.time = min(within.time, left/2)
+		}
+	}
 	b, err := d.a.Find(ctx, d.gv)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 // entry is an entry of managedFields.
 func entry(manager, version, fields string) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: version, FieldsType: "FieldsV1",
-		FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}, Time: &metav1.Time{}}
+		FieldsV1: metav1.NewFieldsV1(fields), Time: &metav1.Time{}}
 }
 
 // managed returns the fields that a manager owns through a subresource.

@@ -24,6 +24,7 @@ func TestQueueDelaysOnce(t *testing.T) {
 			return nil
 		})
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if len(taken) != 1 || taken[0] != 2*time.Second {
 			t.Errorf("the item was taken after %v", taken)
 		}
@@ -48,6 +49,7 @@ func TestQueueTakenNoLongerWaits(t *testing.T) {
 			return nil
 		})
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if taken != 2 {
 			t.Errorf("the item was taken %d times", taken)
 		}
