@@ -69,8 +69,8 @@
 // SQLite stores an object once, in the row of changes of its last write: the table current has the revision, and the
 // view objects shows both as the table objects of Postgres. A file writes whole pages, and each of them to the log and
 // to the database, so a second copy would cost as much again. Postgres keeps the copy, since servers of earlier releases
-// work on the same tables. Objects that a file had before it stored them so, and those that a restore or a move fills it with, are in current
-// itself until they are written again (meta.inline).
+// work on the same tables. Objects that a file had before it stored them so, and those that a restore or a move fills it
+// with, are in current itself until they are written again (meta.inline).
 //
 // A past state is the present state with later changes taken back. The bytes that all past states hold are bounded
 // (pastCache).
@@ -100,12 +100,12 @@
 //     prev_revision of a change after the floor: a reader of history finds the object before each update in the update
 //     or in that row. In SQLite it has the last change of each object, too, whose row in current is empty. That row is
 //     deleted when the floor passes the next change of the object, which has it as prev_revision, and a deletion when
-//     the floor passes it (deletePastSQL); history counts the changes after the floor.
-//     Postgres has no others, and there a change is deleted when the floor passes the next change of its object, or, if there is
-//     none, when the floor passes the change itself (freesSQL). The table objects shows whether there is a next change,
-//     so a batch that prunes does so after it has changed objects. All kept changes count as history. When the counter
-//     jumps, the table is emptied, in SQLite but for the objects. While servers of schema version 1 may be running, which do not keep such
-//     changes, no server keeps them: every update is then stored with the object before it.
+//     the floor passes it (deletePastSQL); history counts the changes after the floor. Postgres has no others, and there
+//     a change is deleted when the floor passes the next change of its object, or, if there is none, when the floor
+//     passes the change itself (freesSQL). The table objects shows whether there is a next change, so a batch that
+//     prunes does so after it has changed objects. All kept changes count as history there. When the counter jumps, the
+//     table is emptied, in SQLite but for the objects. While servers of schema version 1 may be running, which do not
+//     keep such changes, no server keeps them: every update is then stored with the object before it.
 //   - A tree that was stored in collection.tree is never changed.
 //   - collection.followers and collection.watchers have every watch that is not closed. An event that a watch wants and
 //     that is after both its cursor and its newest was not announced yet, or is in wakeRound, where Next looks first.
